@@ -1,0 +1,1 @@
+//! What every Calico program shares: logging, exit codes, choice of datastore, reading manifests.

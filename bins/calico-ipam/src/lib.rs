@@ -1,0 +1,1 @@
+//! The CNI IPAM plugin: assigns addresses from Calico's pools.

@@ -1,0 +1,1 @@
+//! A many-host network of namespaces on one machine: demo, fixture and benchmarks.

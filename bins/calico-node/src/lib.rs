@@ -1,0 +1,1 @@
+//! The node agent: start-up, policy and routes, BGP, in one process.

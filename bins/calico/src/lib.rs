@@ -1,0 +1,1 @@
+//! The CNI plugin: attaches a container's interface to the network.

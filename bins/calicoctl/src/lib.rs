@@ -1,0 +1,1 @@
+//! What operators type: apply, create, get and delete resources.

@@ -1,0 +1,27 @@
+//! The decisions of Calico, without any I/O.
+//!
+//! Everything here is a pure function or a synchronous machine: no sockets, files, environment, clock, randomness, threads
+//! or async runtime. Adapters (`calico-datastore`, `calico-dataplane`, `calico-bgp`) fetch, carry out and converse; they
+//! speak the vocabulary that is defined here and never each other's.
+//!
+//! | Module | Decides |
+//! |---|---|
+//! | [`net`] | value types: CIDR, MAC, interface name, port, protocol, AS number |
+//! | [`resource`] | the v3 resource model: kinds, keys, metadata, JSON shape |
+//! | [`update`] | what the datastore tells the graph |
+//! | [`calc`] | which policies, sets and endpoints are active on this host |
+//! | [`table`] | the abstract dataplane language: chains, rules, sets, routes, neighbours |
+//! | [`bgp`] | which sessions and prefixes a node should have |
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+#[cfg(test)]
+extern crate std;
+
+pub mod bgp;
+pub mod calc;
+pub mod net;
+pub mod resource;
+pub mod table;
+pub mod update;

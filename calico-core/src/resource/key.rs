@@ -1,0 +1,107 @@
+//! Identity of a stored object.
+
+use alloc::sync::Arc;
+use core::fmt;
+
+use super::Kind;
+use crate::net::Cidr;
+
+/// Who holds the affinity of a block: `host:<name>` or `virtual:<name>` (load balancers).
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum AffinityOwner {
+    /// A host.
+    Host(Arc<str>),
+    /// A pseudo-host, such as `load-balancer`.
+    Virtual(Arc<str>),
+}
+
+/// Identity of any stored object. Backends map it to their own key (etcd: `/calico/…`).
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum ResourceKey {
+    /// A v3 resource. `namespace` is present exactly when the kind is namespaced.
+    Named {
+        /// Its kind; always one with [`Kind::is_v3`].
+        kind: Kind,
+        /// Its namespace.
+        namespace: Option<Arc<str>>,
+        /// Its name.
+        name: Arc<str>,
+    },
+    /// An allocation block.
+    Block(Cidr),
+    /// The claim of a block by its owner.
+    Affinity {
+        /// Who claims.
+        owner: AffinityOwner,
+        /// Which block.
+        block: Cidr,
+    },
+    /// An allocation handle. Its case is preserved.
+    Handle(Arc<str>),
+    /// The cluster's IPAM settings.
+    IpamConfig,
+}
+
+impl ResourceKey {
+    /// Key of a cluster-scoped v3 resource.
+    pub fn cluster(kind: Kind, name: &str) -> Self {
+        Self::Named { kind, namespace: None, name: name.into() }
+    }
+
+    /// Key of a namespaced v3 resource.
+    pub fn namespaced(kind: Kind, namespace: &str, name: &str) -> Self {
+        Self::Named { kind, namespace: Some(namespace.into()), name: name.into() }
+    }
+
+    /// Kind of the object.
+    pub const fn kind(&self) -> Kind {
+        match self {
+            Self::Named { kind, .. } => *kind,
+            Self::Block(_) => Kind::IpamBlock,
+            Self::Affinity { .. } => Kind::BlockAffinity,
+            Self::Handle(_) => Kind::IpamHandle,
+            Self::IpamConfig => Kind::IpamConfig,
+        }
+    }
+
+    /// Namespace, for namespaced kinds.
+    pub fn namespace(&self) -> Option<&str> {
+        match self {
+            Self::Named { namespace, .. } => namespace.as_deref(),
+            _ => None,
+        }
+    }
+
+    /// Name, for v3 resources.
+    pub fn name(&self) -> Option<&str> {
+        match self {
+            Self::Named { name, .. } => Some(name),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for AffinityOwner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Host(name) => write!(f, "host:{name}"),
+            Self::Virtual(name) => write!(f, "virtual:{name}"),
+        }
+    }
+}
+
+/// For messages: `NetworkPolicy(default/allow-dns)`, upstream's form in error texts.
+impl fmt::Display for ResourceKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Named { kind, namespace: Some(namespace), name } => write!(f, "{kind}({namespace}/{name})"),
+            Self::Named { kind, namespace: None, name } => write!(f, "{kind}({name})"),
+            Self::Block(cidr) => write!(f, "IPAMBlock({cidr})"),
+            Self::Affinity { owner, block } => write!(f, "BlockAffinity({owner}, {block})"),
+            Self::Handle(id) => write!(f, "IPAMHandle({id})"),
+            Self::IpamConfig => f.write_str("IPAMConfig"),
+        }
+    }
+}

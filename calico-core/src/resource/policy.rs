@@ -1,0 +1,89 @@
+//! `NetworkPolicy` and `GlobalNetworkPolicy`.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use serde::{Deserialize, Serialize};
+
+use super::Rule;
+
+/// Specification of a `NetworkPolicy`.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+#[expect(clippy::exhaustive_structs, reason = "callers build it with literals; it is the API's own shape")]
+pub struct NetworkPolicySpec {
+    /// Tier; empty means `default`.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub tier: String,
+    /// Position in the tier; lower comes first, absent comes last, ties go by name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub order: Option<f64>,
+    /// Rules for traffic to the endpoint.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub ingress: Vec<Rule>,
+    /// Rules for traffic from the endpoint.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub egress: Vec<Rule>,
+    /// Endpoints of the policy's namespace that it applies to; empty means all of them.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub selector: String,
+    /// Directions it governs; defaulted from the rules when empty.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub types: Vec<PolicyType>,
+    /// Further condition on the endpoint's service account.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub service_account_selector: String,
+}
+
+/// Specification of a `GlobalNetworkPolicy`.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+#[expect(clippy::exhaustive_structs, reason = "callers build it with literals; it is the API's own shape")]
+pub struct GlobalNetworkPolicySpec {
+    /// Tier; empty means `default`.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub tier: String,
+    /// Position in the tier; lower comes first, absent comes last, ties go by name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub order: Option<f64>,
+    /// Rules for traffic to the endpoint.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub ingress: Vec<Rule>,
+    /// Rules for traffic from the endpoint.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub egress: Vec<Rule>,
+    /// Endpoints that it applies to; empty means all.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub selector: String,
+    /// Directions it governs; defaulted from the rules when empty.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub types: Vec<PolicyType>,
+    /// Exempts matching traffic from connection tracking (host endpoints only).
+    #[serde(skip_serializing_if = "core::ops::Not::not")]
+    pub do_not_track: bool,
+    /// Applies before destination NAT (host endpoints only).
+    #[serde(rename = "preDNAT", skip_serializing_if = "core::ops::Not::not")]
+    pub pre_dnat: bool,
+    /// Applies to forwarded traffic too (host endpoints only).
+    #[serde(skip_serializing_if = "core::ops::Not::not")]
+    pub apply_on_forward: bool,
+    /// Further condition on the endpoint's service account.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub service_account_selector: String,
+    /// Further condition on the endpoint's namespace.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub namespace_selector: String,
+}
+
+impl Eq for NetworkPolicySpec {}
+impl Eq for GlobalNetworkPolicySpec {}
+
+/// A direction that a policy governs, as seen from the endpoint.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[expect(clippy::exhaustive_enums, reason = "traffic has two directions")]
+pub enum PolicyType {
+    /// To the endpoint.
+    Ingress,
+    /// From the endpoint.
+    Egress,
+}

@@ -1,0 +1,140 @@
+//! The rule language shared by policies and profiles.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use serde::{Deserialize, Serialize};
+
+use crate::net::{Cidr, Port, Protocol};
+
+/// One rule. All given fields must match; lists within a field are alternatives.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+#[expect(clippy::exhaustive_structs, reason = "callers build it with literals; it is the API's own shape")]
+pub struct Rule {
+    /// What happens to matching traffic.
+    pub action: Action,
+    /// 4 or 6; absent means both, unless the protocol's name implies one.
+    #[serde(rename = "ipVersion", skip_serializing_if = "Option::is_none")]
+    pub ip_version: Option<u8>,
+    /// Protocol that must match.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub protocol: Option<Protocol>,
+    /// Protocol that must not match.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub not_protocol: Option<Protocol>,
+    /// ICMP type and code that must match.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub icmp: Option<Icmp>,
+    /// ICMP type and code that must not match.
+    #[serde(rename = "notICMP", skip_serializing_if = "Option::is_none")]
+    pub not_icmp: Option<Icmp>,
+    /// Conditions on the source.
+    #[serde(skip_serializing_if = "EntityRule::is_empty")]
+    pub source: EntityRule,
+    /// Conditions on the destination.
+    #[serde(skip_serializing_if = "EntityRule::is_empty")]
+    pub destination: EntityRule,
+    /// HTTP conditions, kept as given: the kernel cannot see them (an Allow rule that has them never matches, a Deny rule matches
+    /// without them; both are reported).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub http: Option<serde_json::Value>,
+    /// Annotations on the rule, kept as given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub metadata: Option<serde_json::Value>,
+}
+
+/// Conditions on one side of a flow.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+#[expect(clippy::exhaustive_structs, reason = "callers build it with literals; it is the API's own shape")]
+pub struct EntityRule {
+    /// The address lies in one of these.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub nets: Vec<Cidr>,
+    /// The address lies in none of these.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub not_nets: Vec<Cidr>,
+    /// The address belongs to an endpoint or network set with such labels.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub selector: String,
+    /// The address belongs to none with such labels.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub not_selector: String,
+    /// The endpoint's namespace has such labels.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub namespace_selector: String,
+    /// The port is one of these.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub ports: Vec<Port>,
+    /// The port is none of these.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub not_ports: Vec<Port>,
+    /// The endpoint's service account.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub service_accounts: Option<ServiceAccountMatch>,
+    /// A Kubernetes service's endpoints.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub services: Option<ServiceMatch>,
+}
+
+impl EntityRule {
+    /// Whether it says nothing.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// Condition on a service account: one of the names, and the selector.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+#[expect(clippy::exhaustive_structs, reason = "callers build it with literals; it is the API's own shape")]
+pub struct ServiceAccountMatch {
+    /// Names, any of which matches; empty means any.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub names: Vec<String>,
+    /// Selector over the service account's labels.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub selector: String,
+}
+
+/// A Kubernetes service by name.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+#[expect(clippy::exhaustive_structs, reason = "callers build it with literals; it is the API's own shape")]
+pub struct ServiceMatch {
+    /// Name.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub name: String,
+    /// Namespace; in a namespaced policy empty means the policy's own.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub namespace: String,
+}
+
+/// ICMP type and code.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+#[serde(default)]
+#[expect(clippy::exhaustive_structs, reason = "callers build it with literals; it is the API's own shape")]
+pub struct Icmp {
+    /// Type, 0 to 254.
+    #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
+    pub icmp_type: Option<u8>,
+    /// Code; only together with a type.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub code: Option<u8>,
+}
+
+/// What a rule does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+#[expect(clippy::exhaustive_enums, reason = "a new action must break every match that decides traffic")]
+pub enum Action {
+    /// Accept, and stop looking.
+    #[default]
+    Allow,
+    /// Drop.
+    Deny,
+    /// Log and go on with the next rule.
+    Log,
+    /// Leave the tier.
+    Pass,
+}

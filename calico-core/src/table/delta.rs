@@ -1,0 +1,73 @@
+//! A change to what a host holds.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use super::{Chain, ChainName, Element, Neighbor, Route, RouteKey, SetDecl, SetName};
+use crate::net::InterfaceName;
+
+/// One change, in the order in which it must take effect: sets, elements that only add, chains, elements that lead to chains,
+/// removals in reverse. A backend applies the nf_tables part as one transaction.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[expect(clippy::exhaustive_structs, reason = "backends must handle every part; a new part must break them")]
+pub struct Delta {
+    /// Sets to create.
+    pub sets_added: Vec<SetDecl>,
+    /// Chains to create, or to replace whole.
+    pub chains_set: Vec<Chain>,
+    /// Element changes, of old and new sets.
+    pub elements: Vec<ElementDelta>,
+    /// Chains to delete; nothing refers to them once the rest has taken effect.
+    pub chains_removed: Vec<ChainName>,
+    /// Sets to delete; nothing refers to them once the rest has taken effect.
+    pub sets_removed: Vec<SetName>,
+    /// Routes to create or replace.
+    pub routes_set: Vec<Route>,
+    /// Routes to delete.
+    pub routes_removed: Vec<RouteKey>,
+    /// Neighbours to create or replace.
+    pub neighbors_set: Vec<Neighbor>,
+    /// Neighbours to delete (`mac` is not looked at).
+    pub neighbors_removed: Vec<Neighbor>,
+    /// Per-interface settings to write.
+    pub settings: Vec<InterfaceSetting>,
+}
+
+/// Changes to the elements of one set. Removals take effect before additions.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(clippy::exhaustive_structs, reason = "the tracker builds it with literals")]
+pub struct ElementDelta {
+    /// The set.
+    pub set: SetName,
+    /// Elements to remove.
+    pub removed: Vec<Element>,
+    /// Elements to add.
+    pub added: Vec<Element>,
+}
+
+/// A value below `/proc/sys/net/ipv4|ipv6/{conf,neigh}/<interface>/`.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[expect(clippy::exhaustive_structs, reason = "the renderer builds it with literals")]
+pub struct InterfaceSetting {
+    /// Interface.
+    pub interface: InterfaceName,
+    /// Path with `{}` for the interface, such as `net/ipv4/conf/{}/proxy_arp`.
+    pub path: &'static str,
+    /// Text to write.
+    pub value: String,
+}
+
+/// What a part of the delta waits for: routes, neighbours and settings of an interface that is not there yet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[expect(clippy::exhaustive_structs, reason = "names one interface")]
+pub struct LinkNeed {
+    /// The interface that must exist and be up.
+    pub interface: InterfaceName,
+}
+
+impl Delta {
+    /// Whether there is nothing to do.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}

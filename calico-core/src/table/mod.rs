@@ -1,0 +1,17 @@
+//! The abstract dataplane language: what core wants a host to hold, in words that name no kernel interface.
+//!
+//! The renderer writes it, the delta tracker compares it, `calico-dataplane` encodes it (nf_tables and route netlink) and the
+//! recording backend interprets it. Its meaning is that of nf_tables: within a hook, base chains run in order of priority; an
+//! `accept` ends its own base chain only, a `drop` ends everything; `return` goes back to the caller; a rule's matches are ANDed.
+
+mod chain;
+mod delta;
+mod matcher;
+mod route;
+mod set;
+
+pub use chain::{BaseChain, Chain, ChainName, ChainType, Fingerprint, Hook, NameError, Rule, Statement, Verdict};
+pub use delta::{Delta, ElementDelta, InterfaceSetting, LinkNeed};
+pub use matcher::{CtState, Field, Match, Value};
+pub use route::{Neighbor, Route, RouteClass, RouteKey, RouteTableId, RouteTarget};
+pub use set::{Datum, Element, FieldType, SetDecl, SetKind, SetName};
