@@ -1,0 +1,113 @@
+//! The trait that every BGP backend implements.
+
+use core::net::IpAddr;
+
+use async_trait::async_trait;
+use calico_core::bgp::{DesiredBgp, DesiredPeer};
+use calico_core::net::Cidr;
+
+/// Something that speaks BGP for this node.
+///
+/// # Contract
+/// - [`apply`](BgpBackend::apply) changes only what differs: sessions whose parameters are equal stay up.
+/// - Routes are reported as the best path changes; a route of a peer that went down gracefully (RFC 4724) stays until its restart
+///   time is over or its end-of-RIB came.
+/// - After [`BgpEvent::Settled`] the set of reported routes is complete: a consumer may then remove routes of an earlier life.
+/// - Dropping a backend closes connections without a Cease, so that peers keep our routes while we restart.
+#[async_trait]
+pub trait BgpBackend: Send {
+    /// Takes over the desired state.
+    async fn apply(&mut self, desired: &DesiredBgp) -> Result<(), BgpError>;
+
+    /// The next event. Cancel safe.
+    async fn next_event(&mut self) -> Result<BgpEvent, BgpError>;
+
+    /// A picture of all sessions.
+    fn status(&self) -> BgpStatus;
+}
+
+/// A backend's failure.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BgpError {
+    /// The listening socket cannot be had.
+    #[error("cannot listen on {address}:{port}")]
+    Listen {
+        /// Address.
+        address: IpAddr,
+        /// Port.
+        port: u16,
+        /// Why.
+        #[source]
+        source: Box<dyn core::error::Error + Send + Sync>,
+    },
+    /// The backend has stopped.
+    #[error("the BGP backend has stopped")]
+    Stopped,
+}
+
+/// What a backend tells.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum BgpEvent {
+    /// The best path to a prefix appeared or changed.
+    RouteSet(LearnedRoute),
+    /// There is no path to a prefix any more.
+    RouteRemoved(Cidr),
+    /// A session changed state.
+    Session(PeerStatus),
+    /// Every configured peer has sent its end-of-RIB, or was given up waiting for: stale routes may go.
+    Settled,
+}
+
+/// A best path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[expect(clippy::exhaustive_structs, reason = "backends build it with literals")]
+pub struct LearnedRoute {
+    /// Destination.
+    pub prefix: Cidr,
+    /// Next hop.
+    pub next_hop: IpAddr,
+    /// Peer it came from.
+    pub peer: IpAddr,
+}
+
+/// State of a session (RFC 4271 section 8.2.2).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[expect(clippy::exhaustive_enums, reason = "the states of RFC 4271; matched exhaustively")]
+pub enum SessionState {
+    /// Idle.
+    Idle,
+    /// Connect.
+    Connect,
+    /// Active.
+    Active,
+    /// OpenSent.
+    OpenSent,
+    /// OpenConfirm.
+    OpenConfirm,
+    /// Established.
+    Established,
+}
+
+/// One session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(clippy::exhaustive_structs, reason = "backends build it with literals")]
+pub struct PeerStatus {
+    /// As wanted.
+    pub peer: DesiredPeer,
+    /// State now.
+    pub state: SessionState,
+    /// Prefixes accepted from it.
+    pub received: usize,
+    /// Why the last session ended, if one did.
+    pub last_error: Option<alloc::string::String>,
+}
+
+/// All sessions.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[expect(clippy::exhaustive_structs, reason = "backends build it with literals")]
+pub struct BgpStatus {
+    /// Sorted by address.
+    pub peers: alloc::vec::Vec<PeerStatus>,
+}

@@ -1,0 +1,148 @@
+//! The trait that every dataplane implements.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use async_trait::async_trait;
+use calico_core::net::InterfaceName;
+use calico_core::table::{
+    BaseChain, ChainName, Delta, Element, Fingerprint, Neighbor, Route, RouteKey, SetDecl, SetName,
+};
+
+use crate::DataplaneError;
+
+/// A host that holds tables, routes and neighbours.
+///
+/// # Contract
+/// - [`observe`](Dataplane::observe) reports everything that is recognisably ours, whoever wrote it in whichever process life, and
+///   changes nothing.
+/// - [`apply`](Dataplane::apply) carries out the nf_tables part as one transaction: all or nothing. Routes, neighbours and settings
+///   are carried out one by one, and each failure is reported by object; the others go on.
+/// - Carrying out a delta twice is harmless: what exists already with the same content, and the absence of what is to be removed,
+///   are no errors.
+/// - Nothing is flushed on start, on exit or on drop.
+/// - [`next_change`](Dataplane::next_change) never reports our own writes as changes.
+#[async_trait]
+pub trait Dataplane: Send {
+    /// What the host holds of ours, and its links.
+    async fn observe(&mut self) -> Result<Observed, DataplaneError>;
+
+    /// Carries out a change.
+    async fn apply(&mut self, delta: &Delta) -> ApplyReport;
+
+    /// The next change that somebody else made. Cancel safe.
+    async fn next_change(&mut self) -> Result<HostChange, DataplaneError>;
+}
+
+/// What a host holds of ours.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[expect(
+    clippy::exhaustive_structs,
+    reason = "backends build it with literals; the reconciler must compare every part"
+)]
+pub struct Observed {
+    /// Whether our table exists at all (decides about the static skeleton before in-sync).
+    pub table_present: bool,
+    /// Chains of our table.
+    pub chains: BTreeMap<ChainName, ObservedChain>,
+    /// Sets and maps of our table.
+    pub sets: BTreeMap<SetName, ObservedSet>,
+    /// Routes with one of our protocol numbers.
+    pub routes: BTreeMap<RouteKey, Route>,
+    /// Permanent neighbours on workload interfaces.
+    pub neighbors: BTreeSet<Neighbor>,
+    /// All links.
+    pub links: BTreeMap<InterfaceName, LinkState>,
+}
+
+/// A chain as found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(clippy::exhaustive_structs, reason = "backends build it with literals")]
+pub struct ObservedChain {
+    /// Where it hangs.
+    pub base: Option<BaseChain>,
+    /// Identity of the content that was last written, if the chain carries one and its rules are still those: a chain whose rules
+    /// were tampered with has none.
+    pub fingerprint: Option<Fingerprint>,
+}
+
+/// A set as found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(clippy::exhaustive_structs, reason = "backends build it with literals")]
+pub struct ObservedSet {
+    /// Declaration; none if it is nothing that we would write, and must be replaced.
+    pub decl: Option<SetDecl>,
+    /// Elements.
+    pub elements: BTreeSet<Element>,
+}
+
+/// State of a link.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(clippy::exhaustive_structs, reason = "backends build it with literals")]
+pub struct LinkState {
+    /// Kernel index; a link that was replaced by another of the same name has another index.
+    pub index: u32,
+    /// Administratively up.
+    pub up: bool,
+}
+
+/// Outcome of an apply, by object.
+#[derive(Debug, Default)]
+#[expect(clippy::exhaustive_structs, reason = "backends build it with literals")]
+pub struct ApplyReport {
+    /// Why the nf_tables transaction failed as a whole, if it did.
+    pub ruleset: Option<DataplaneError>,
+    /// Routes that failed.
+    pub routes: Vec<RouteFailure>,
+    /// Neighbours that failed.
+    pub neighbors: Vec<(Neighbor, DataplaneError)>,
+    /// Settings that failed.
+    pub settings: Vec<(calico_core::table::InterfaceSetting, DataplaneError)>,
+}
+
+/// A route that could not be written or removed.
+#[derive(Debug)]
+#[expect(clippy::exhaustive_structs, reason = "backends build it with literals")]
+pub struct RouteFailure {
+    /// Which.
+    pub key: RouteKey,
+    /// Why.
+    pub error: DataplaneError,
+}
+
+impl ApplyReport {
+    /// Whether everything took effect.
+    pub const fn is_complete(&self) -> bool {
+        self.ruleset.is_none() && self.routes.is_empty() && self.neighbors.is_empty() && self.settings.is_empty()
+    }
+}
+
+/// Something that changed on the host without us.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum HostChange {
+    /// A link appeared, changed or (none) went.
+    Link {
+        /// Its name.
+        name: InterfaceName,
+        /// Its state now.
+        state: Option<LinkState>,
+    },
+    /// A route that is, or should be, ours changed: now this, or gone.
+    Route {
+        /// Which.
+        key: RouteKey,
+        /// What is there now.
+        route: Option<Route>,
+    },
+    /// A neighbour of a workload interface changed; `present` tells whether it is there as a permanent entry.
+    Neighbor {
+        /// Which.
+        neighbor: Neighbor,
+        /// Whether it is there.
+        present: bool,
+    },
+    /// Somebody touched our table: observe again.
+    Ruleset,
+    /// Notifications were lost: observe again.
+    Overrun,
+}

@@ -1,0 +1,82 @@
+//! What can go wrong with a store, typed by what the caller can do about it.
+
+use calico_core::resource::ResourceKey;
+
+use crate::{Revision, Stored};
+
+/// A failed request to a store.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum DatastoreError {
+    /// The key is absent.
+    #[error("resource does not exist: {key}")]
+    NotFound {
+        /// Which.
+        key: ResourceKey,
+    },
+    /// The key is present although it must be absent.
+    #[error("resource already exists: {key}")]
+    AlreadyExists {
+        /// Which.
+        key: ResourceKey,
+        /// What is there, if it could be read.
+        current: Option<Box<Stored>>,
+    },
+    /// The key was changed since the revision that the caller knows.
+    #[error("update conflict: {key}")]
+    Conflict {
+        /// Which.
+        key: ResourceKey,
+        /// What is there, if it could be read.
+        current: Option<Box<Stored>>,
+    },
+    /// The revision to watch from is no longer in the store's history: list again.
+    #[error("revision {revision} is too old: the store's history no longer has it")]
+    TooOld {
+        /// The revision asked for.
+        revision: Revision,
+    },
+    /// The stored value cannot be read.
+    #[error("stored value of {key} cannot be read: {reason}")]
+    Unreadable {
+        /// Which.
+        key: ResourceKey,
+        /// Field and fault.
+        reason: String,
+    },
+    /// The store cannot be reached, or does not answer in time. Retrying later may help.
+    #[error("datastore is unavailable: {operation}")]
+    Unavailable {
+        /// What was tried.
+        operation: String,
+        /// The backend's own error.
+        #[source]
+        source: Option<Box<dyn std::error::Error + Send + Sync>>,
+    },
+    /// The store refuses: credentials, permissions, a read-only or full disk. Retrying does not help.
+    #[error("datastore refuses: {operation}")]
+    Refused {
+        /// What was tried.
+        operation: String,
+        /// The backend's own error.
+        #[source]
+        source: Option<Box<dyn std::error::Error + Send + Sync>>,
+    },
+}
+
+impl DatastoreError {
+    /// Whether the key is absent.
+    pub const fn is_not_found(&self) -> bool {
+        matches!(self, Self::NotFound { .. })
+    }
+
+    /// Whether somebody else wrote first: read again and decide anew.
+    pub const fn is_conflict(&self) -> bool {
+        matches!(self, Self::Conflict { .. } | Self::AlreadyExists { .. })
+    }
+
+    /// Whether the same request may succeed later.
+    pub const fn is_retryable(&self) -> bool {
+        matches!(self, Self::Unavailable { .. } | Self::TooOld { .. })
+    }
+}

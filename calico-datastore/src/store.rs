@@ -1,0 +1,192 @@
+//! The trait that every datastore implements.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use calico_core::net::Cidr;
+use calico_core::resource::{AffinityOwner, Kind, Resource, ResourceKey};
+use serde_json::Value;
+
+use crate::{DatastoreError, Revision};
+
+/// A store of objects with revisions, compare-and-swap and watches.
+///
+/// # Contract
+/// - A [`Batch`] is atomic: all writes take effect at one revision, or none does. (A backend that cannot promise this for more
+///   than one write documents its emulation.) The first write whose precondition fails decides the error.
+/// - A commit that returned `Ok` is durable, and every later `get` and `list` of any process sees it.
+/// - [`list`](Datastore::list) is a picture at one revision; [`watch`](Datastore::watch) from that revision delivers every later
+///   change of the scope, in order, none twice; several writes to one key may be merged into the last only by an explicit
+///   [`DatastoreError::TooOld`].
+/// - An object that cannot be read does not fail a list or a watch: it is an [`Entry`] with a [`BadObject`].
+/// - Methods may be called from many tasks at once; dropping a future cancels the wait, not necessarily the write.
+#[async_trait]
+pub trait Datastore: Send + Sync {
+    /// One object. [`DatastoreError::NotFound`] when absent, [`DatastoreError::Unreadable`] when malformed.
+    async fn get(&self, key: &ResourceKey) -> Result<Stored, DatastoreError>;
+
+    /// All objects of a scope, sorted by key, at one revision.
+    async fn list(&self, scope: &Scope) -> Result<Listing, DatastoreError>;
+
+    /// Carries out all writes, or none. Answers with one [`Committed`] per write, in order.
+    async fn commit(&self, batch: Batch) -> Result<Vec<Committed>, DatastoreError>;
+
+    /// Changes of a scope after `from`.
+    async fn watch(&self, scope: &Scope, from: Revision) -> Result<Box<dyn Watch>, DatastoreError>;
+}
+
+/// A running watch.
+#[async_trait]
+pub trait Watch: Send {
+    /// The next change. After an error the watch is over; [`DatastoreError::TooOld`] and a lost connection both mean: list again,
+    /// compare, and watch from there. Cancel safe.
+    async fn next(&mut self) -> Result<WatchEvent, DatastoreError>;
+}
+
+/// Which objects.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Scope {
+    /// Every object the model knows.
+    All,
+    /// All of one kind.
+    Kind(Kind),
+    /// All of one namespaced kind in one namespace.
+    Namespace {
+        /// Kind.
+        kind: Kind,
+        /// Namespace.
+        namespace: Arc<str>,
+    },
+    /// One object.
+    Key(ResourceKey),
+    /// The block affinities of one owner.
+    AffinitiesOf(AffinityOwner),
+    /// Blocks that lie inside a prefix.
+    BlocksWithin(Cidr),
+}
+
+/// An object as stored.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct Stored {
+    /// Its key.
+    pub key: ResourceKey,
+    /// The typed view.
+    pub resource: Arc<Resource>,
+    /// The document it was read from, with the fields that the typed view does not know.
+    pub raw: Arc<Value>,
+    /// Its revision.
+    pub revision: Revision,
+}
+
+impl Stored {
+    /// For stores.
+    pub const fn new(key: ResourceKey, resource: Arc<Resource>, raw: Arc<Value>, revision: Revision) -> Self {
+        Self { key, resource, raw, revision }
+    }
+}
+
+/// An object that is stored but cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(clippy::exhaustive_structs, reason = "stores build it with literals")]
+pub struct BadObject {
+    /// Its key.
+    pub key: ResourceKey,
+    /// Its revision.
+    pub revision: Revision,
+    /// Field and fault, for an operator.
+    pub reason: String,
+}
+
+/// A stored object, usable or not.
+pub type Entry = Result<Stored, BadObject>;
+
+/// A picture of a scope.
+#[derive(Debug, Clone, PartialEq)]
+#[expect(clippy::exhaustive_structs, reason = "stores build it with literals")]
+pub struct Listing {
+    /// The objects, sorted by key.
+    pub entries: Vec<Entry>,
+    /// The revision of the picture: watch from here.
+    pub revision: Revision,
+}
+
+/// Writes that take effect together.
+#[derive(Debug, Clone, PartialEq, Default)]
+#[expect(clippy::exhaustive_structs, reason = "callers build it with literals")]
+pub struct Batch {
+    /// The writes; no key twice.
+    pub writes: Vec<Write>,
+}
+
+/// One write.
+#[derive(Debug, Clone, PartialEq)]
+#[expect(clippy::exhaustive_structs, reason = "callers build it with literals")]
+pub struct Write {
+    /// Which object.
+    pub key: ResourceKey,
+    /// What must hold first.
+    pub precondition: Precondition,
+    /// What to do.
+    pub change: Change,
+}
+
+/// What must hold for a write to take effect.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(clippy::exhaustive_enums, reason = "every store must honour each of them")]
+pub enum Precondition {
+    /// The key is absent; else [`DatastoreError::AlreadyExists`].
+    Absent,
+    /// The key is present at this revision; else [`DatastoreError::Conflict`], or [`DatastoreError::NotFound`] if it is absent.
+    At(Revision),
+    /// The key is present; else [`DatastoreError::NotFound`].
+    Present,
+    /// Nothing.
+    None,
+}
+
+/// What a write does.
+#[derive(Debug, Clone, PartialEq)]
+#[expect(clippy::exhaustive_enums, reason = "every store must carry out each of them")]
+pub enum Change {
+    /// Stores the object.
+    Put {
+        /// The typed object.
+        resource: Arc<Resource>,
+        /// The document that the caller read, if it did: fields there that the typed view does not know are carried over.
+        base: Option<Arc<Value>>,
+        /// Life time, after which the store deletes the key by itself (rounded down to whole seconds, at least one).
+        ttl: Option<Duration>,
+    },
+    /// Deletes it.
+    Delete,
+}
+
+/// Outcome of one write.
+#[derive(Debug, Clone, PartialEq)]
+#[expect(clippy::exhaustive_structs, reason = "stores build it with literals")]
+pub struct Committed {
+    /// The revision at which it took effect.
+    pub revision: Revision,
+    /// What a delete removed, if it could be read.
+    pub previous: Option<Box<Stored>>,
+}
+
+/// One change, as a watch reports it.
+#[derive(Debug, Clone, PartialEq)]
+#[expect(clippy::exhaustive_enums, reason = "the syncer must handle each of them")]
+pub enum WatchEvent {
+    /// Created or changed.
+    Put(Entry),
+    /// Deleted, or expired.
+    Deleted {
+        /// Which.
+        key: ResourceKey,
+        /// When.
+        revision: Revision,
+    },
+    /// Nothing up to this revision beyond what was delivered.
+    Progress(Revision),
+}
