@@ -101,7 +101,7 @@ pub struct PeerStatus {
     /// Prefixes accepted from it.
     pub received: usize,
     /// Why the last session ended, if one did.
-    pub last_error: Option<alloc::string::String>,
+    pub last_error: Option<String>,
 }
 
 /// All sessions.
@@ -109,5 +109,5 @@ pub struct PeerStatus {
 #[expect(clippy::exhaustive_structs, reason = "backends build it with literals")]
 pub struct BgpStatus {
     /// Sorted by address.
-    pub peers: alloc::vec::Vec<PeerStatus>,
+    pub peers: Vec<PeerStatus>,
 }

@@ -10,6 +10,8 @@
 //! | [`resource`] | the v3 resource model: kinds, keys, metadata, JSON shape |
 //! | [`update`] | what the datastore tells the graph |
 //! | [`calc`] | which policies, sets and endpoints are active on this host |
+//! | [`flow`] | one flow, the common question of every evaluator |
+//! | [`flow`] | one flow: the common question of every evaluator |
 //! | [`table`] | the abstract dataplane language: chains, rules, sets, routes, neighbours |
 //! | [`bgp`] | which sessions and prefixes a node should have |
 #![no_std]
@@ -21,6 +23,7 @@ extern crate std;
 
 pub mod bgp;
 pub mod calc;
+pub mod flow;
 pub mod net;
 pub mod resource;
 pub mod table;

@@ -51,7 +51,7 @@ pub struct IpPoolSpec {
 impl IpPoolSpec {
     /// The effective block prefix length.
     pub fn block_length(&self) -> u8 {
-        self.block_size.unwrap_or(match self.cidr.family() {
+        self.block_size.unwrap_or_else(|| match self.cidr.family() {
             Family::V4 => 26,
             Family::V6 => 122,
         })
