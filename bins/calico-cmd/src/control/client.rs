@@ -1,0 +1,181 @@
+//! A blocking client of the control socket: one connection, one request at a time. No runtime, so that a CNI plugin starts fast.
+
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::protocol::{Answer, Failure, MAX_LINE, NodeStatus, Reply, Request, Success, VERSION, Verb};
+
+/// Time beyond the agent's own deadline that a client waits before it gives the agent up.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// A failed request to the agent.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ControlError {
+    /// Nobody listens there.
+    #[error("cannot reach calico-node at {path}: is the agent running?")]
+    Unreachable {
+        /// The socket.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// The connection broke or the agent did not answer in time.
+    #[error("calico-node at {path} did not answer")]
+    Lost {
+        /// The socket.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// The answer is not of this protocol.
+    #[error("calico-node at {path} answered with something unexpected: {detail}")]
+    Protocol {
+        /// The socket.
+        path: PathBuf,
+        /// What is odd.
+        detail: String,
+    },
+    /// The agent says no.
+    #[error("{}", .0.message)]
+    Failed(Failure),
+}
+
+/// A connection to the agent.
+#[derive(Debug)]
+pub struct Client {
+    path: PathBuf,
+    reader: BufReader<UnixStream>,
+    next_id: u64,
+}
+
+impl Client {
+    /// Connects.
+    pub fn connect(path: &Path) -> Result<Self, ControlError> {
+        let stream =
+            UnixStream::connect(path).map_err(|source| ControlError::Unreachable { path: path.to_owned(), source })?;
+        Ok(Self { path: path.to_owned(), reader: BufReader::new(stream), next_id: 1 })
+    }
+
+    /// A picture of the agent.
+    pub fn status(&mut self) -> Result<NodeStatus, ControlError> {
+        match self.call(Verb::Status, Duration::ZERO)? {
+            Success::Status(status) => Ok(*status),
+            other => Err(self.odd(&other)),
+        }
+    }
+
+    /// Returns once the endpoint's policy is in the kernel.
+    pub fn wait_endpoint(&mut self, namespace: &str, name: &str, timeout: Duration) -> Result<(), ControlError> {
+        let timeout_ms = millis(timeout);
+        let verb = Verb::WaitEndpoint { namespace: namespace.into(), name: name.into(), timeout_ms };
+        match self.call(verb, timeout)? {
+            Success::Enforced => Ok(()),
+            other => Err(self.odd(&other)),
+        }
+    }
+
+    /// Returns once the endpoint is gone from the kernel.
+    pub fn wait_endpoint_gone(&mut self, namespace: &str, name: &str, timeout: Duration) -> Result<(), ControlError> {
+        let timeout_ms = millis(timeout);
+        let verb = Verb::WaitEndpointGone { namespace: namespace.into(), name: name.into(), timeout_ms };
+        match self.call(verb, timeout)? {
+            Success::Gone => Ok(()),
+            other => Err(self.odd(&other)),
+        }
+    }
+
+    fn call(&mut self, verb: Verb, patience: Duration) -> Result<Success, ControlError> {
+        let id = self.next_id;
+        self.next_id += 1;
+        let line = self.exchange(&Request { v: VERSION, id, verb }, patience + GRACE);
+        let line = line.map_err(|source| ControlError::Lost { path: self.path.clone(), source })?;
+        let reply: Reply = serde_json::from_slice(&line)
+            .map_err(|error| ControlError::Protocol { path: self.path.clone(), detail: error.to_string() })?;
+        if reply.id != id {
+            let detail = format!("answer {} to request {id}", reply.id);
+            return Err(ControlError::Protocol { path: self.path.clone(), detail });
+        }
+        match reply.answer {
+            Answer::Ok(success) => Ok(success),
+            Answer::Error(failure) => Err(ControlError::Failed(failure)),
+        }
+    }
+
+    fn exchange(&mut self, request: &Request, patience: Duration) -> io::Result<Vec<u8>> {
+        let mut line = serde_json::to_vec(request)?;
+        line.push(b'\n');
+        let stream = self.reader.get_mut();
+        stream.set_read_timeout(Some(patience))?;
+        stream.set_write_timeout(Some(patience))?;
+        stream.write_all(&line)?;
+        line.clear();
+        let limit = u64::try_from(MAX_LINE).unwrap_or(u64::MAX);
+        (&mut self.reader).take(limit).read_until(b'\n', &mut line)?;
+        if line.last() == Some(&b'\n') { Ok(line) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
+    }
+
+    fn odd(&self, success: &Success) -> ControlError {
+        ControlError::Protocol { path: self.path.clone(), detail: format!("{success:?} is no answer to this request") }
+    }
+}
+
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::net::UnixListener;
+
+    /// A one-shot agent that answers whatever comes with `reply`, and hands back what it was asked.
+    fn agent(reply: &'static str) -> (tempfile::TempDir, PathBuf, std::thread::JoinHandle<String>) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("s");
+        let listener = UnixListener::bind(&path).unwrap();
+        let thread = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut line = String::new();
+            BufReader::new(stream.try_clone().unwrap()).read_line(&mut line).unwrap();
+            stream.write_all(reply.as_bytes()).unwrap();
+            line
+        });
+        (folder, path, thread)
+    }
+
+    #[test]
+    fn waits_for_an_endpoint() {
+        let (_folder, path, thread) = agent("{\"v\":1,\"id\":1,\"ok\":{\"kind\":\"enforced\"}}\n");
+        Client::connect(&path).unwrap().wait_endpoint("ns", "name", Duration::from_secs(1)).unwrap();
+        assert!(thread.join().unwrap().contains("\"timeout_ms\":1000"));
+    }
+
+    #[test]
+    fn hands_on_the_agents_own_words() {
+        let answer = "{\"v\":1,\"id\":1,\"error\":{\"code\":\"timeout\",\"message\":\"waits for eth0\"}}\n";
+        let (_folder, path, thread) = agent(answer);
+        let error = Client::connect(&path).unwrap().wait_endpoint("ns", "n", Duration::ZERO).unwrap_err();
+        assert_eq!(error.to_string(), "waits for eth0");
+        thread.join().unwrap();
+    }
+
+    #[test]
+    fn names_the_socket_when_nobody_listens_or_talks_nonsense() {
+        let missing = Path::new("/nonexistent/calico.sock");
+        assert!(Client::connect(missing).unwrap_err().to_string().contains("/nonexistent/calico.sock"));
+        for nonsense in ["hello\n", "{}\n", "{\"v\":1,\"id\":9,\"ok\":{\"kind\":\"enforced\"}}\n", ""] {
+            let (_folder, path, thread) = agent(nonsense);
+            let error = Client::connect(&path).unwrap().status().unwrap_err();
+            assert!(
+                matches!(error, ControlError::Protocol { .. } | ControlError::Lost { .. }),
+                "{nonsense:?}: {error}"
+            );
+            thread.join().unwrap();
+        }
+    }
+}

@@ -1,0 +1,24 @@
+//! The agent's control socket: how other programs of this host talk to `calico-node`.
+//!
+//! A Unix stream socket, mode 0600, on which both sides write one JSON document per line. A request carries the protocol version, an
+//! id chosen by the client, and a verb; the answer carries the same id and either `ok` or `error`. Unknown members are ignored on
+//! both sides, unknown verbs and versions are answered with an error, so old and new programs understand each other.
+//!
+//! ```text
+//! → {"v":1,"id":1,"verb":"wait-endpoint","namespace":"default","name":"h1-cni-c1-eth0","timeout_ms":5000}
+//! ← {"v":1,"id":1,"ok":{"kind":"enforced"}}
+//! ```
+
+mod client;
+mod protocol;
+
+pub use client::{Client, ControlError};
+pub use protocol::{
+    Answer, DatastoreState, ErrorCode, Failure, MAX_LINE, NodeStatus, PeerReport, Reply, Request, Success, VERSION,
+    Verb,
+};
+
+/// Where the agent listens unless told otherwise.
+pub const DEFAULT_SOCKET: &str = "/var/run/calico/calico-node.sock";
+/// Environment variable that overrides [`DEFAULT_SOCKET`], for the agent and its clients alike.
+pub const SOCKET_ENV: &str = "CALICO_NODE_SOCKET";

@@ -1,0 +1,206 @@
+//! What goes over the control socket.
+
+use serde::{Deserialize, Serialize};
+
+/// Version of the protocol; grows only when an old client could misread a new answer.
+pub const VERSION: u32 = 1;
+
+/// Longest line either side accepts, in bytes. The longest real line is a status with a few thousand peers.
+pub const MAX_LINE: usize = 4 << 20;
+
+/// A request.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[expect(clippy::exhaustive_structs, reason = "the wire shape, built with literals on both sides")]
+pub struct Request {
+    /// Protocol version, [`VERSION`].
+    pub v: u32,
+    /// Chosen by the client, repeated in the answer.
+    pub id: u64,
+    /// What is asked.
+    #[serde(flatten)]
+    pub verb: Verb,
+}
+
+/// What a client may ask.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "verb", rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum Verb {
+    /// A picture of the agent.
+    Status,
+    /// Answer once the endpoint's policy is in the kernel, or when time is up, with the reason why not.
+    WaitEndpoint {
+        /// Namespace of the WorkloadEndpoint.
+        namespace: String,
+        /// Name of the WorkloadEndpoint.
+        name: String,
+        /// How long to wait at most, in milliseconds; the agent caps it at a minute.
+        timeout_ms: u64,
+    },
+    /// Answer once the endpoint is gone from the kernel, or when time is up.
+    WaitEndpointGone {
+        /// Namespace of the WorkloadEndpoint.
+        namespace: String,
+        /// Name of the WorkloadEndpoint.
+        name: String,
+        /// How long to wait at most, in milliseconds; the agent caps it at a minute.
+        timeout_ms: u64,
+    },
+}
+
+/// An answer.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[expect(clippy::exhaustive_structs, reason = "the wire shape, built with literals on both sides")]
+pub struct Reply {
+    /// Protocol version, [`VERSION`].
+    pub v: u32,
+    /// The request's id.
+    pub id: u64,
+    /// Outcome.
+    #[serde(flatten)]
+    pub answer: Answer,
+}
+
+/// Outcome of a request.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[expect(clippy::exhaustive_enums, reason = "a request succeeds or fails")]
+pub enum Answer {
+    /// It was done.
+    Ok(Success),
+    /// It was not.
+    Error(Failure),
+}
+
+/// What a successful request gives.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum Success {
+    /// Of [`Verb::Status`].
+    Status(Box<NodeStatus>),
+    /// Of [`Verb::WaitEndpoint`].
+    Enforced,
+    /// Of [`Verb::WaitEndpointGone`].
+    Gone,
+}
+
+/// Why a request failed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(clippy::exhaustive_structs, reason = "the wire shape, built with literals")]
+pub struct Failure {
+    /// For programs.
+    pub code: ErrorCode,
+    /// For people: what is missing, and where to look.
+    pub message: String,
+}
+
+/// Kind of failure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum ErrorCode {
+    /// The line is no request of this protocol version.
+    BadRequest,
+    /// Time is up.
+    Timeout,
+    /// The peer may not ask.
+    Forbidden,
+    /// The agent is stopping.
+    Stopping,
+}
+
+/// A picture of the agent.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(clippy::exhaustive_structs, reason = "the wire shape, built with literals")]
+pub struct NodeStatus {
+    /// Node name.
+    pub node: String,
+    /// Version of the agent.
+    pub version: String,
+    /// Milliseconds since the agent started.
+    pub uptime_ms: u64,
+    /// Contact with the datastore.
+    pub datastore: DatastoreState,
+    /// Workload endpoints of this host.
+    pub endpoints: usize,
+    /// Policies and profiles in force on this host.
+    pub policies: usize,
+    /// IP sets in force on this host.
+    pub ip_sets: usize,
+    /// Whether the kernel holds what it should.
+    pub dataplane_in_sync: bool,
+    /// What the kernel refused last, until it took it.
+    pub dataplane_error: Option<String>,
+    /// Objects that cannot be used, and why.
+    pub diagnostics: Vec<String>,
+    /// BGP sessions, sorted by address.
+    pub bgp: Vec<PeerReport>,
+    /// Routes learned by BGP that are in use.
+    pub bgp_routes: usize,
+}
+
+/// Contact with the datastore.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum DatastoreState {
+    /// No contact; what was enforced stays enforced.
+    Waiting,
+    /// The snapshot is arriving.
+    Resync,
+    /// Up to date.
+    InSync,
+}
+
+/// One BGP session.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(clippy::exhaustive_structs, reason = "the wire shape, built with literals")]
+pub struct PeerReport {
+    /// Peer address.
+    pub address: String,
+    /// Peer node, or name of the BGPPeer.
+    pub name: String,
+    /// `node-to-node mesh`, `node specific` or `global`, as upstream words it.
+    pub peer_type: String,
+    /// State of RFC 4271, such as `Established`.
+    pub state: String,
+    /// Prefixes accepted.
+    pub received: usize,
+    /// Why the last session ended, if one did.
+    pub last_error: Option<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn wire_shape_is_stable() {
+        let request = Request {
+            v: VERSION,
+            id: 7,
+            verb: Verb::WaitEndpoint { namespace: "a".into(), name: "b".into(), timeout_ms: 10 },
+        };
+        let text = r#"{"v":1,"id":7,"verb":"wait-endpoint","namespace":"a","name":"b","timeout_ms":10}"#;
+        assert_eq!(serde_json::to_string(&request).unwrap(), text);
+        assert_eq!(serde_json::from_str::<Request>(text).unwrap(), request);
+
+        let reply = Reply { v: 1, id: 7, answer: Answer::Ok(Success::Enforced) };
+        let text = r#"{"v":1,"id":7,"ok":{"kind":"enforced"}}"#;
+        assert_eq!(serde_json::to_string(&reply).unwrap(), text);
+        assert_eq!(serde_json::from_str::<Reply>(text).unwrap(), reply);
+
+        let failure = Failure { code: ErrorCode::Timeout, message: "m".into() };
+        let reply = Reply { v: 1, id: 7, answer: Answer::Error(failure) };
+        let text = r#"{"v":1,"id":7,"error":{"code":"timeout","message":"m"}}"#;
+        assert_eq!(serde_json::to_string(&reply).unwrap(), text);
+        assert_eq!(serde_json::from_str::<Reply>(text).unwrap(), reply);
+    }
+
+    #[test]
+    fn unknown_members_are_ignored_and_unknown_verbs_are_not() {
+        assert!(serde_json::from_str::<Request>(r#"{"v":1,"id":1,"verb":"status","new":true}"#).is_ok());
+        assert!(serde_json::from_str::<Request>(r#"{"v":1,"id":1,"verb":"dance"}"#).is_err());
+    }
+}
