@@ -8,9 +8,9 @@
 //! |---|---|
 //! | [`net`] | value types: CIDR, MAC, interface name, port, protocol, AS number |
 //! | [`resource`] | the v3 resource model: kinds, keys, metadata, JSON shape |
+//! | [`selector`] | the label selector language |
 //! | [`update`] | what the datastore tells the graph |
 //! | [`calc`] | which policies, sets and endpoints are active on this host |
-//! | [`flow`] | one flow, the common question of every evaluator |
 //! | [`flow`] | one flow: the common question of every evaluator |
 //! | [`table`] | the abstract dataplane language: chains, rules, sets, routes, neighbours |
 //! | [`bgp`] | which sessions and prefixes a node should have |
@@ -26,5 +26,8 @@ pub mod calc;
 pub mod flow;
 pub mod net;
 pub mod resource;
+pub mod selector;
 pub mod table;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
 pub mod update;
