@@ -1,0 +1,191 @@
+//! The command line. Every flag has its environment twin, most of them upstream's.
+
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+
+use calico_cmd::control::{DEFAULT_SOCKET, SOCKET_ENV};
+use calico_core::net::{AsNumber, Cidr};
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+/// The node agent of Calico: policy, routes and BGP of one host, in one process.
+#[derive(Debug, Parser)]
+#[expect(clippy::exhaustive_structs, reason = "filled by the parser")]
+#[command(name = "calico-node", version, about, max_term_width = 110)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// Verbs.
+#[derive(Debug, Subcommand)]
+#[expect(clippy::exhaustive_enums, reason = "parsed here, matched in this crate")]
+pub enum Command {
+    /// Register this host and keep its policy, routes and BGP sessions as the datastore says, until told to stop
+    ///
+    /// Nothing is flushed on exit: what was enforced stays enforced, and the next start takes it over.
+    Run(Box<RunArgs>),
+    /// Show what the running agent of this host does
+    Status(StatusArgs),
+}
+
+/// Arguments of `run`.
+#[derive(Debug, Clone, Args)]
+#[expect(clippy::exhaustive_structs, reason = "filled by the parser")]
+pub struct RunArgs {
+    /// Name of this node; must never change in the life of a host [default: the nodename file, then the host's name]
+    #[arg(long, env = "NODENAME", value_name = "NAME")]
+    pub node_name: Option<String>,
+    /// File that remembers the node name across changes of the host's name
+    #[arg(long, env = "CALICO_NODENAME_FILE", value_name = "FILE", default_value = "/var/lib/calico/nodename")]
+    pub nodename_file: PathBuf,
+    /// IPv4 address of this node: an address (with or without its subnet), `autodetect`, or `none` [default: keep what is stored,
+    /// else autodetect]
+    #[arg(long, env = "IP", value_name = "ADDRESS", default_value = "")]
+    pub ip: String,
+    /// How to find the address: `first-found`, `interface=REGEX-FREE-NAME[,…]` (`eth0`, `eth*`), or `cidr=CIDR[,…]`
+    #[arg(long, env = "IP_AUTODETECTION_METHOD", value_name = "METHOD", default_value = "first-found")]
+    pub ip_autodetection_method: String,
+    /// AS number of this node, where it differs from the cluster's
+    #[arg(long = "as", env = "AS", value_name = "NUMBER")]
+    pub as_number: Option<AsNumber>,
+    /// Who speaks BGP
+    #[arg(long, env = "CALICO_NETWORKING_BACKEND", value_name = "BACKEND", value_enum, default_value = "native")]
+    pub backend: Backend,
+    /// TCP port that BGP listens on and connects to
+    #[arg(long, env = "CALICO_BGP_PORT", value_name = "PORT", default_value_t = 179)]
+    pub bgp_port: u16,
+    /// Range of the IPv4 pool that is made when the cluster has none; `none` makes none
+    #[arg(long, env = "CALICO_IPV4POOL_CIDR", value_name = "CIDR", default_value = "192.168.0.0/16", value_parser = pool_cidr)]
+    pub ipv4_pool_cidr: PoolCidr,
+    /// Prefix length of the blocks of that pool, 20 to 32
+    #[arg(long, env = "CALICO_IPV4POOL_BLOCK_SIZE", value_name = "LENGTH", default_value_t = 26,
+          value_parser = clap::value_parser!(u8).range(20..=32))]
+    pub ipv4_pool_block_size: u8,
+    /// What happens to packets from workloads to this host once their own policy has allowed them
+    #[arg(
+        long,
+        env = "FELIX_DEFAULTENDPOINTTOHOSTACTION",
+        value_name = "ACTION",
+        value_enum,
+        ignore_case = true,
+        default_value = "drop"
+    )]
+    pub default_endpoint_to_host_action: EndpointToHost,
+    /// Control socket
+    #[arg(long, env = SOCKET_ENV, value_name = "PATH", default_value = DEFAULT_SOCKET)]
+    pub control_socket: PathBuf,
+    /// Serve `/liveness`, `/readiness` and `/metrics` over HTTP
+    #[arg(long, env = "FELIX_HEALTHENABLED", value_name = "BOOL", num_args = 0..=1, default_missing_value = "true",
+          default_value = "false", value_parser = clap::builder::BoolishValueParser::new(), action = clap::ArgAction::Set)]
+    pub health_enabled: bool,
+    /// Address of the health server
+    #[arg(long, env = "FELIX_HEALTHHOST", value_name = "ADDRESS", default_value = "127.0.0.1", value_parser = health_host)]
+    pub health_host: IpAddr,
+    /// Port of the health server
+    #[arg(long, env = "FELIX_HEALTHPORT", value_name = "PORT", default_value_t = 9099)]
+    pub health_port: u16,
+    /// Least severity that is logged
+    #[arg(long, env = "FELIX_LOGSEVERITYSCREEN", value_name = "LEVEL", default_value = "info")]
+    pub log_level: String,
+}
+
+impl RunArgs {
+    /// Where the health server listens, if it does.
+    pub fn health_address(&self) -> Option<SocketAddr> {
+        self.health_enabled.then(|| SocketAddr::new(self.health_host, self.health_port))
+    }
+}
+
+/// Arguments of `status`.
+#[derive(Debug, Clone, Args)]
+#[expect(clippy::exhaustive_structs, reason = "filled by the parser")]
+pub struct StatusArgs {
+    /// Control socket of the agent
+    #[arg(long, env = SOCKET_ENV, value_name = "PATH", default_value = DEFAULT_SOCKET)]
+    pub control_socket: PathBuf,
+    /// Form of the answer
+    #[arg(short, long, value_enum, default_value = "table")]
+    pub output: StatusOutput,
+}
+
+/// Form of a status.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[expect(clippy::exhaustive_enums, reason = "parsed here, matched in this crate")]
+pub enum StatusOutput {
+    /// For people.
+    Table,
+    /// For programs.
+    Json,
+}
+
+/// Who speaks BGP.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[expect(clippy::exhaustive_enums, reason = "parsed here, matched in this crate")]
+pub enum Backend {
+    /// The speaker in this process.
+    Native,
+    /// Nobody: policy only.
+    None,
+}
+
+/// What happens to packets from workloads to the host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[expect(clippy::exhaustive_enums, reason = "parsed here, matched in this crate")]
+pub enum EndpointToHost {
+    /// Dropped.
+    Drop,
+    /// Left to other rules of the host.
+    Return,
+    /// Accepted.
+    Accept,
+}
+
+/// A pool's range, or none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(clippy::exhaustive_enums, reason = "parsed here, matched in this crate")]
+pub enum PoolCidr {
+    /// No pool is made.
+    None,
+    /// This range.
+    Range(Cidr),
+}
+
+fn pool_cidr(text: &str) -> Result<PoolCidr, String> {
+    if text.eq_ignore_ascii_case("none") {
+        return Ok(PoolCidr::None);
+    }
+    let cidr = Cidr::parse_strict(text).map_err(|error| error.to_string())?;
+    match cidr.address() {
+        IpAddr::V4(_) if cidr.length() <= 26 => Ok(PoolCidr::Range(cidr)),
+        _ => Err(format!("{cidr} is no IPv4 range that holds a block: give one of /26 or shorter")),
+    }
+}
+
+fn health_host(text: &str) -> Result<IpAddr, String> {
+    if text == "localhost" {
+        Ok(IpAddr::from([127, 0, 0, 1]))
+    } else {
+        text.parse().map_err(|_| "give an address".into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn pools_are_ipv4_ranges_or_none() {
+        assert_eq!(pool_cidr("NONE"), Ok(PoolCidr::None));
+        assert!(matches!(pool_cidr("10.0.0.0/16"), Ok(PoolCidr::Range(_))));
+        for bad in ["10.0.0.1/16", "fd00::/48", "10.0.0.0/27", "x"] {
+            assert!(pool_cidr(bad).is_err(), "{bad}");
+        }
+    }
+}

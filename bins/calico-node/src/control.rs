@@ -1,0 +1,242 @@
+//! The serving side of the control socket.
+//!
+//! Each connection is a task that reads one line at a time and hands the request to the agent over a channel; the agent answers when it
+//! can, so a `wait-endpoint` holds its own connection and nobody else's. Lines are bounded, connections are bounded, and a peer that is
+//! neither root nor the agent's own user is told so and dropped.
+
+use std::io;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use calico_cmd::control::{Answer, ErrorCode, Failure, MAX_LINE, Reply, Request, VERSION, Verb};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::{UnixListener, UnixStream};
+use tokio::sync::{Semaphore, mpsc, oneshot};
+use tokio::task::JoinHandle;
+use tracing::{debug, warn};
+
+/// Connections served at once; a host starts far fewer pods at a time. More wait in the listen queue.
+const MAX_CONNECTIONS: usize = 256;
+
+/// A request on its way to the agent.
+#[derive(Debug)]
+#[expect(clippy::exhaustive_structs, reason = "made here, taken apart by the agent")]
+pub struct Call {
+    /// What is asked.
+    pub verb: Verb,
+    /// Where the answer goes. Dropping it means that the agent stops.
+    pub answer: oneshot::Sender<Answer>,
+}
+
+/// Why the socket cannot be served.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ServeError {
+    /// Another agent answers there.
+    #[error("{path} is in use: another calico-node runs on this host")]
+    InUse {
+        /// The socket.
+        path: PathBuf,
+    },
+    /// The socket cannot be made.
+    #[error("cannot listen on {path}")]
+    Listen {
+        /// The socket.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+}
+
+/// The listening socket. Its file goes when this is dropped.
+#[derive(Debug)]
+pub struct Server {
+    path: PathBuf,
+    accept: JoinHandle<()>,
+}
+
+impl Server {
+    /// Listens, and hands calls to `agent` from now on.
+    pub fn start(path: &Path, agent: mpsc::Sender<Call>) -> Result<Self, ServeError> {
+        let listener = bind(path)?;
+        Ok(Self { path: path.to_owned(), accept: tokio::spawn(accept(listener, agent)) })
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.accept.abort();
+        let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+/// A socket that nobody answers on is left over from a killed agent and is replaced; one that somebody answers on is not.
+fn bind(path: &Path) -> Result<UnixListener, ServeError> {
+    let fail = |source| ServeError::Listen { path: path.to_owned(), source };
+    if std::os::unix::net::UnixStream::connect(path).is_ok() {
+        return Err(ServeError::InUse { path: path.to_owned() });
+    }
+    if let Some(folder) = path.parent() {
+        std::fs::create_dir_all(folder).map_err(fail)?;
+    }
+    // Bound under another name and moved into place once its mode is right: nobody can connect in between.
+    let fresh = path.with_extension(format!("{}.new", std::process::id()));
+    let _ = std::fs::remove_file(&fresh);
+    let listener = UnixListener::bind(&fresh).map_err(fail)?;
+    std::fs::set_permissions(&fresh, std::fs::Permissions::from_mode(0o600)).map_err(fail)?;
+    std::fs::rename(&fresh, path).map_err(fail)?;
+    Ok(listener)
+}
+
+async fn accept(listener: UnixListener, agent: mpsc::Sender<Call>) {
+    let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+    loop {
+        let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
+        match listener.accept().await {
+            Ok((stream, _)) => {
+                let agent = agent.clone();
+                tokio::spawn(async move {
+                    if let Err(error) = serve(stream, agent).await {
+                        debug!(%error, "control connection ended");
+                    }
+                    drop(place);
+                });
+            }
+            Err(error) => {
+                // Out of descriptors, most likely: those who hold them will let go.
+                warn!(%error, "cannot accept on the control socket");
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+        }
+    }
+}
+
+async fn serve(stream: UnixStream, agent: mpsc::Sender<Call>) -> io::Result<()> {
+    let peer = stream.peer_cred()?.uid();
+    let (reading, mut writing) = stream.into_split();
+    let mut reading = BufReader::new(reading);
+    let limit = u64::try_from(MAX_LINE).unwrap_or(u64::MAX);
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        (&mut reading).take(limit).read_until(b'\n', &mut line).await?;
+        if line.last() != Some(&b'\n') {
+            return Ok(());
+        }
+        let (id, answer) = if peer == 0 || peer == nix::unistd::getuid().as_raw() {
+            answer(&line, &agent).await
+        } else {
+            (0, failure(ErrorCode::Forbidden, "only root and the agent's own user may ask"))
+        };
+        let mut reply = serde_json::to_vec(&Reply { v: VERSION, id, answer })?;
+        reply.push(b'\n');
+        writing.write_all(&reply).await?;
+    }
+}
+
+async fn answer(line: &[u8], agent: &mpsc::Sender<Call>) -> (u64, Answer) {
+    let request: Request = match serde_json::from_slice(line) {
+        Ok(request) => request,
+        Err(error) => {
+            let id = serde_json::from_slice::<serde_json::Value>(line).ok();
+            let id = id.and_then(|value| value.get("id")?.as_u64()).unwrap_or_default();
+            return (
+                id,
+                failure(ErrorCode::BadRequest, &format!("not a request of protocol version {VERSION}: {error}")),
+            );
+        }
+    };
+    if request.v != VERSION {
+        let text = format!("protocol version {} is not spoken here, only {VERSION}", request.v);
+        return (request.id, failure(ErrorCode::BadRequest, &text));
+    }
+    let stopping = || failure(ErrorCode::Stopping, "the agent is stopping");
+    let (sender, receiver) = oneshot::channel();
+    if agent.send(Call { verb: request.verb, answer: sender }).await.is_err() {
+        return (request.id, stopping());
+    }
+    (request.id, receiver.await.unwrap_or_else(|_| stopping()))
+}
+
+/// A failed answer.
+pub(crate) fn failure(code: ErrorCode, message: &str) -> Answer {
+    Answer::Error(Failure { code, message: message.into() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use calico_cmd::control::{Client, ControlError, Success};
+
+    /// A server whose agent answers every wait with `Enforced`.
+    async fn with_server(test: impl FnOnce(PathBuf) + Send + 'static) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("deep").join("s");
+        let (sender, mut calls) = mpsc::channel(4);
+        let _server = Server::start(&path, sender).unwrap();
+        tokio::spawn(async move {
+            while let Some(Call { answer, .. }) = calls.recv().await {
+                let _ = answer.send(Answer::Ok(Success::Enforced));
+            }
+        });
+        tokio::task::spawn_blocking(move || test(path)).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn serves_calls_with_mode_0600() {
+        with_server(|path| {
+            assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+            let mut client = Client::connect(&path).unwrap();
+            for _ in 0..3 {
+                client.wait_endpoint("a", "b", Duration::from_secs(1)).unwrap();
+            }
+        })
+        .await;
+    }
+
+    #[tokio::test]
+    async fn nonsense_gets_an_answer_and_does_not_end_the_connection() {
+        with_server(|path| {
+            use std::io::{BufRead, Write};
+            let mut stream = std::os::unix::net::UnixStream::connect(path).unwrap();
+            stream
+                .write_all(b"nonsense\n{\"v\":2,\"id\":5,\"verb\":\"status\"}\n{\"v\":1,\"id\":6,\"verb\":\"dance\"}\n")
+                .unwrap();
+            let mut lines = io::BufReader::new(stream).lines();
+            for id in [0, 5, 6] {
+                let reply: Reply = serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap();
+                assert_eq!(reply.id, id);
+                assert!(matches!(reply.answer, Answer::Error(Failure { code: ErrorCode::BadRequest, .. })));
+            }
+        })
+        .await;
+    }
+
+    #[tokio::test]
+    async fn a_second_agent_is_refused_and_a_dead_ones_socket_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("s");
+        drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
+        let (sender, _calls) = mpsc::channel(1);
+        let server = Server::start(&path, sender.clone()).unwrap();
+        let error = Server::start(&path, sender).unwrap_err();
+        assert!(matches!(error, ServeError::InUse { .. }), "{error}");
+        drop(server);
+        assert!(!path.exists());
+    }
+
+    #[tokio::test]
+    async fn a_stopping_agent_says_so() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("s");
+        let (sender, calls) = mpsc::channel(1);
+        let _server = Server::start(&path, sender).unwrap();
+        drop(calls);
+        let error =
+            tokio::task::spawn_blocking(move || Client::connect(&path).unwrap().status().unwrap_err()).await.unwrap();
+        assert!(matches!(error, ControlError::Failed(Failure { code: ErrorCode::Stopping, .. })), "{error}");
+    }
+}

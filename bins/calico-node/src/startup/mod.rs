@@ -1,0 +1,2 @@
+//! start
+pub mod address;
