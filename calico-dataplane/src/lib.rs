@@ -2,6 +2,12 @@
 
 mod backend;
 mod error;
+#[cfg(feature = "linux")]
+pub mod netns;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
+#[cfg(feature = "linux")]
+pub mod workload;
 
 pub use backend::{ApplyReport, Dataplane, HostChange, LinkState, Observed, ObservedChain, ObservedSet, RouteFailure};
 pub use error::DataplaneError;
