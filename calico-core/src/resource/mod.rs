@@ -4,25 +4,35 @@
 //! manifest; what goes out is a [`Resource`] that cannot be wrong in its own fields. Fields this model does not know are no
 //! business of the typed view: the store layer keeps the raw document beside it (`decisions` 9).
 
+mod check;
+mod decode;
+mod fault;
 mod ip_pool;
 mod ipam;
 mod key;
 mod kind;
+mod merge;
 mod meta;
 mod network_set;
 mod node;
+mod order;
+mod path;
 mod policy;
 mod profile;
 mod rule;
+mod schema;
+mod shape;
 mod tier;
 mod workload_endpoint;
 
 use serde::{Deserialize, Serialize};
 
+pub use fault::{Fault, FaultSort};
 pub use ip_pool::{AllowedUse, AssignmentMode, EncapMode, IpPoolSpec};
 pub use ipam::{AffinityState, AllocationAttribute, BlockAffinity, IpamBlock, IpamConfig, IpamHandle};
 pub use key::{AffinityOwner, ResourceKey};
 pub use kind::{Kind, Scope};
+pub use merge::{merge_newer, merge_unknown};
 pub use meta::Metadata;
 pub use network_set::NetworkSetSpec;
 pub use node::{NodeAddress, NodeBgpSpec, NodeSpec};

@@ -16,7 +16,7 @@ pub struct NetworkPolicySpec {
     #[serde(skip_serializing_if = "String::is_empty")]
     pub tier: String,
     /// Position in the tier; lower comes first, absent comes last, ties go by name.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "super::order::serialize")]
     pub order: Option<f64>,
     /// Rules for traffic to the endpoint.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -44,7 +44,7 @@ pub struct GlobalNetworkPolicySpec {
     #[serde(skip_serializing_if = "String::is_empty")]
     pub tier: String,
     /// Position in the tier; lower comes first, absent comes last, ties go by name.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "super::order::serialize")]
     pub order: Option<f64>,
     /// Rules for traffic to the endpoint.
     #[serde(skip_serializing_if = "Vec::is_empty")]

@@ -9,38 +9,38 @@ use crate::net::{Cidr, Port, Protocol};
 
 /// One rule. All given fields must match; lists within a field are alternatives.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
+#[serde(rename_all = "camelCase")]
 #[expect(clippy::exhaustive_structs, reason = "callers build it with literals; it is the API's own shape")]
 pub struct Rule {
-    /// What happens to matching traffic.
+    /// What happens to matching traffic. Mandatory in a document: a rule that lost its action must not become an Allow.
     pub action: Action,
     /// 4 or 6; absent means both, unless the protocol's name implies one.
-    #[serde(rename = "ipVersion", skip_serializing_if = "Option::is_none")]
+    #[serde(default, rename = "ipVersion", skip_serializing_if = "Option::is_none")]
     pub ip_version: Option<u8>,
     /// Protocol that must match.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub protocol: Option<Protocol>,
     /// Protocol that must not match.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_protocol: Option<Protocol>,
     /// ICMP type and code that must match.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub icmp: Option<Icmp>,
     /// ICMP type and code that must not match.
-    #[serde(rename = "notICMP", skip_serializing_if = "Option::is_none")]
+    #[serde(default, rename = "notICMP", skip_serializing_if = "Option::is_none")]
     pub not_icmp: Option<Icmp>,
     /// Conditions on the source.
-    #[serde(skip_serializing_if = "EntityRule::is_empty")]
+    #[serde(default, skip_serializing_if = "EntityRule::is_empty")]
     pub source: EntityRule,
     /// Conditions on the destination.
-    #[serde(skip_serializing_if = "EntityRule::is_empty")]
+    #[serde(default, skip_serializing_if = "EntityRule::is_empty")]
     pub destination: EntityRule,
     /// HTTP conditions, kept as given: the kernel cannot see them (an Allow rule that has them never matches, a Deny rule matches
     /// without them; both are reported).
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub http: Option<serde_json::Value>,
     /// Annotations on the rule, kept as given.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metadata: Option<serde_json::Value>,
 }
 

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 #[expect(clippy::exhaustive_structs, reason = "callers build it with literals; it is the API's own shape")]
 pub struct TierSpec {
     /// Position; lower comes first, absent comes last.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "super::order::serialize")]
     pub order: Option<f64>,
     /// What happens to traffic that policies of the tier apply to but no rule decides; default `Deny`.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -1,0 +1,236 @@
+//! Documents to typed objects and back.
+
+use alloc::string::{String, ToString};
+use alloc::sync::Arc;
+use alloc::vec;
+use alloc::vec::Vec;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value, json};
+
+use super::check::{self, Strictness};
+use super::path::Path;
+use super::shape::Reading;
+use super::{API_VERSION, Fault, Kind, Metadata, Object, Resource, ResourceKey, Scope};
+
+/// The annotation in which the etcd layout keeps a policy's own name (its key may carry an old tier prefix).
+const NAME_ANNOTATION: &str = "projectcalico.org/metadata";
+
+/// Calls `$body` with `$object` bound to the v3 object, or yields `$other` for IPAM's own kinds.
+macro_rules! with_object {
+    ($resource:expr, $object:ident => $body:expr, $other:expr) => {
+        match $resource {
+            Resource::Node($object) => $body,
+            Resource::IpPool($object) => $body,
+            Resource::WorkloadEndpoint($object) => $body,
+            Resource::Profile($object) => $body,
+            Resource::Tier($object) => $body,
+            Resource::NetworkPolicy($object) => $body,
+            Resource::GlobalNetworkPolicy($object) => $body,
+            Resource::NetworkSet($object) | Resource::GlobalNetworkSet($object) => $body,
+            Resource::IpamBlock(_) | Resource::BlockAffinity(_) | Resource::IpamHandle(_) | Resource::IpamConfig(_) => {
+                $other
+            }
+        }
+    };
+}
+
+impl Resource {
+    /// Reads a stored document. Unknown fields are left to the raw document; nulls count as absent; an object that is wrong in a
+    /// field that is known is refused, with every fault that was found.
+    ///
+    /// # Errors
+    /// At least one fault.
+    pub fn decode(kind: Kind, value: &Value) -> Result<Self, Vec<Fault>> {
+        let mut resource = typed(kind, value, &Reading::Stored)?;
+        resource.restore_policy_name()?;
+        check::all(&resource, Strictness::Stored).map(|()| resource)
+    }
+
+    /// Reads an operator's document: as [`decode`](Self::decode), and refuses unknown fields, names and labels that the API does
+    /// not take, prefixes with host bits. Unknown fields that `stored` (the object as it is now, raw) has at the same place are
+    /// accepted, so that an object written by a newer version can be edited.
+    ///
+    /// # Errors
+    /// At least one fault.
+    pub fn decode_strict(kind: Kind, value: &Value, stored: Option<&Value>) -> Result<Self, Vec<Fault>> {
+        let reading = Reading::Manifest { stored: stored.into_iter().collect() };
+        let mut faults = Vec::new();
+        kind.shape().faults(value, &Path::Root, &reading, &mut faults);
+        check::header(kind, value, &mut faults);
+        if !faults.is_empty() {
+            return Err(faults);
+        }
+        let mut resource = typed(kind, value, &reading)?;
+        if let Some(metadata) = resource.metadata_mut() {
+            metadata.annotations.remove(NAME_ANNOTATION);
+        }
+        check::all(&resource, Strictness::Manifest).map(|()| resource)
+    }
+
+    /// The stored form: the whole v3 object with kind and version, without resource version and with the policy-name annotation;
+    /// IPAM's own kinds as they are.
+    pub fn encode(&self) -> Value {
+        let mut document = self.document();
+        let Some(metadata) = document.get_mut("metadata").and_then(Value::as_object_mut) else { return document };
+        metadata.shift_remove("resourceVersion");
+        if let (true, Some(own)) = (self.kind().is_policy(), self.metadata()) {
+            let annotations = metadata.entry("annotations").or_insert_with(|| Value::Object(Map::new()));
+            if let Some(annotations) = annotations.as_object_mut() {
+                annotations.insert(NAME_ANNOTATION.into(), json!({ "name": own.name }).to_string().into());
+            }
+        }
+        document
+    }
+
+    /// The form that users see: the whole v3 object with kind and version.
+    pub fn document(&self) -> Value {
+        with_object!(self, object => document_of(self.kind(), object), self.ipam_document())
+    }
+
+    fn ipam_document(&self) -> Value {
+        match self {
+            Self::IpamBlock(block) => json_of(block),
+            Self::BlockAffinity(affinity) => json_of(affinity),
+            Self::IpamHandle(handle) => json_of(handle),
+            Self::IpamConfig(config) => json_of(config),
+            _ => Value::Null,
+        }
+    }
+
+    /// Its kind.
+    pub const fn kind(&self) -> Kind {
+        match self {
+            Self::Node(_) => Kind::Node,
+            Self::IpPool(_) => Kind::IpPool,
+            Self::WorkloadEndpoint(_) => Kind::WorkloadEndpoint,
+            Self::Profile(_) => Kind::Profile,
+            Self::Tier(_) => Kind::Tier,
+            Self::NetworkPolicy(_) => Kind::NetworkPolicy,
+            Self::GlobalNetworkPolicy(_) => Kind::GlobalNetworkPolicy,
+            Self::NetworkSet(_) => Kind::NetworkSet,
+            Self::GlobalNetworkSet(_) => Kind::GlobalNetworkSet,
+            Self::IpamBlock(_) => Kind::IpamBlock,
+            Self::BlockAffinity(_) => Kind::BlockAffinity,
+            Self::IpamHandle(_) => Kind::IpamHandle,
+            Self::IpamConfig(_) => Kind::IpamConfig,
+        }
+    }
+
+    /// Metadata, for v3 objects.
+    pub const fn metadata(&self) -> Option<&Metadata> {
+        with_object!(self, object => Some(&object.metadata), None)
+    }
+
+    /// Metadata, for v3 objects.
+    pub const fn metadata_mut(&mut self) -> Option<&mut Metadata> {
+        with_object!(self, object => Some(&mut object.metadata), None)
+    }
+
+    /// Key that the metadata gives: none for IPAM's own kinds, whose key is not in the object, for an object without a name, and
+    /// for one of a namespaced kind without a namespace.
+    pub fn key(&self) -> Option<ResourceKey> {
+        let metadata = self.metadata()?;
+        let name: Arc<str> = Some(metadata.name.as_str()).filter(|name| !name.is_empty())?.into();
+        let namespace = match self.kind().scope() {
+            Scope::Cluster => None,
+            Scope::Namespaced => Some(metadata.namespace.as_deref().filter(|namespace| !namespace.is_empty())?.into()),
+        };
+        Some(ResourceKey::Named { kind: self.kind(), namespace, name })
+    }
+
+    /// Upstream stores policies under their own name since 3.32, and under `default.` + name before; the annotation, where present,
+    /// has the name that users see.
+    fn restore_policy_name(&mut self) -> Result<(), Vec<Fault>> {
+        let tier = match self {
+            Self::NetworkPolicy(policy) => policy.spec.tier.as_str(),
+            Self::GlobalNetworkPolicy(policy) => policy.spec.tier.as_str(),
+            _ => return Ok(()),
+        };
+        let in_default_tier = matches!(tier, "" | "default");
+        let Some(metadata) = self.metadata_mut() else { return Ok(()) };
+        match metadata.annotations.remove(NAME_ANNOTATION).filter(|text| !text.is_empty()) {
+            Some(text) => metadata.name = annotated_name(&text)?,
+            None if in_default_tier => {
+                if let Some(bare) = metadata.name.strip_prefix("default.") {
+                    metadata.name = bare.to_string();
+                }
+            }
+            None => {}
+        }
+        Ok(())
+    }
+}
+
+impl Kind {
+    /// Whether it is one of the policy kinds, which carry the policy-name annotation when stored.
+    const fn is_policy(self) -> bool {
+        matches!(self, Self::NetworkPolicy | Self::GlobalNetworkPolicy)
+    }
+}
+
+fn annotated_name(text: &str) -> Result<String, Vec<Fault>> {
+    let path = alloc::format!("metadata.annotations[{NAME_ANNOTATION}]");
+    let fault = |reason: &str| vec![Fault::value(&path, Some(text.to_string()), reason)];
+    let value: Value = serde_json::from_str(text).map_err(|_| fault("expected JSON such as {\"name\":\"…\"}"))?;
+    value.get("name").and_then(Value::as_str).map(ToString::to_string).ok_or_else(|| fault("the name is missing"))
+}
+
+/// serde first, which is the fast way and nearly always enough; the shape tables when it fails, to learn where.
+fn typed(kind: Kind, value: &Value, reading: &Reading<'_>) -> Result<Resource, Vec<Fault>> {
+    // A pool without a specification would otherwise be the default one.
+    if kind == Kind::IpPool && value.get("spec").is_none_or(Value::is_null) {
+        return Err(vec![Fault::missing("spec")]);
+    }
+    if let Ok(resource) = read(kind, value) {
+        return Ok(resource);
+    }
+    let pruned = kind.shape().without_nulls(value);
+    read(kind, &pruned).map_err(|error| {
+        let mut faults = Vec::new();
+        kind.shape().faults(&pruned, &Path::Root, reading, &mut faults);
+        if faults.is_empty() {
+            faults.push(Fault::value("", None, error));
+        }
+        faults
+    })
+}
+
+fn read(kind: Kind, value: &Value) -> Result<Resource, serde_json::Error> {
+    fn of<T: DeserializeOwned>(value: &Value, wrap: impl Fn(T) -> Resource) -> Result<Resource, serde_json::Error> {
+        T::deserialize(value).map(wrap)
+    }
+    match kind {
+        Kind::Node => of(value, Resource::Node),
+        Kind::IpPool => of(value, Resource::IpPool),
+        Kind::WorkloadEndpoint => of(value, Resource::WorkloadEndpoint),
+        Kind::Profile => of(value, Resource::Profile),
+        Kind::Tier => of(value, Resource::Tier),
+        Kind::NetworkPolicy => of(value, Resource::NetworkPolicy),
+        Kind::GlobalNetworkPolicy => of(value, Resource::GlobalNetworkPolicy),
+        Kind::NetworkSet => of(value, Resource::NetworkSet),
+        Kind::GlobalNetworkSet => of(value, Resource::GlobalNetworkSet),
+        Kind::IpamBlock => of(value, Resource::IpamBlock),
+        Kind::BlockAffinity => of(value, Resource::BlockAffinity),
+        Kind::IpamHandle => of(value, Resource::IpamHandle),
+        Kind::IpamConfig => of(value, Resource::IpamConfig),
+    }
+}
+
+fn document_of<S: Serialize>(kind: Kind, object: &Object<S>) -> Value {
+    json!({
+        "kind": kind.name(),
+        "apiVersion": API_VERSION,
+        "metadata": json_of(&object.metadata),
+        "spec": json_of(&object.spec),
+    })
+}
+
+/// Our types have text keys and finite numbers only, so this cannot fail; null would be refused by every reader.
+fn json_of<T: Serialize>(value: &T) -> Value {
+    serde_json::to_value(value).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,244 @@
+use alloc::string::ToString;
+use alloc::vec;
+
+use super::*;
+use crate::resource::{Action, merge_newer, merge_unknown};
+
+fn policy() -> Value {
+    json!({
+        "kind": "GlobalNetworkPolicy", "apiVersion": "projectcalico.org/v3",
+        "metadata": {"name": "allow-dns", "uid": "u", "creationTimestamp": "2026-08-22T06:33:20Z",
+                     "labels": {"projectcalico.org/tier": "default"}},
+        "spec": {"tier": "default", "order": 10, "selector": "all()", "types": ["Ingress"],
+                 "ingress": [{"action": "Allow", "protocol": "UDP", "destination": {"ports": [53]}}]},
+    })
+}
+
+fn paths(faults: &[Fault]) -> Vec<&str> {
+    faults.iter().map(|fault| fault.path.as_str()).collect()
+}
+
+#[test]
+fn stored_form_is_upstreams() {
+    let resource = Resource::decode(Kind::GlobalNetworkPolicy, &policy()).unwrap();
+    assert_eq!(resource.key(), Some(ResourceKey::cluster(Kind::GlobalNetworkPolicy, "allow-dns")));
+    let mut expected = policy();
+    expected["metadata"]["annotations"] = json!({"projectcalico.org/metadata": "{\"name\":\"allow-dns\"}"});
+    assert_eq!(resource.encode(), expected);
+    assert_eq!(Resource::decode(Kind::GlobalNetworkPolicy, &expected).unwrap(), resource);
+    assert_eq!(resource.document(), policy());
+}
+
+#[test]
+fn resource_version_is_shown_and_never_stored() {
+    let mut document = policy();
+    document["metadata"]["resourceVersion"] = "7".into();
+    let resource = Resource::decode_strict(Kind::GlobalNetworkPolicy, &document, None).unwrap();
+    assert_eq!(resource.document()["metadata"]["resourceVersion"], "7");
+    assert_eq!(resource.encode()["metadata"].get("resourceVersion"), None);
+}
+
+#[test]
+fn policy_names_of_old_writers_are_restored() {
+    let mut document = policy();
+    document["metadata"]["name"] = "default.allow-dns".into();
+    let name = |document: &Value| {
+        let resource = Resource::decode(Kind::GlobalNetworkPolicy, document)?;
+        Ok::<_, Vec<Fault>>(resource.metadata().unwrap().name.clone())
+    };
+    assert_eq!(name(&document).unwrap(), "allow-dns");
+    document["spec"]["tier"] = "security".into();
+    assert_eq!(name(&document).unwrap(), "default.allow-dns");
+    document["metadata"]["annotations"] = json!({NAME_ANNOTATION: "{\"name\":\"other\"}"});
+    assert_eq!(name(&document).unwrap(), "other");
+    document["metadata"]["annotations"] = json!({NAME_ANNOTATION: "other"});
+    assert_eq!(paths(&name(&document).unwrap_err()), ["metadata.annotations[projectcalico.org/metadata]"]);
+}
+
+#[test]
+fn nulls_are_absent() {
+    let mut document = policy();
+    document["metadata"]["creationTimestamp"] = Value::Null;
+    document["metadata"]["labels"] = Value::Null;
+    document["spec"]["egress"] = Value::Null;
+    document["spec"]["ingress"][0]["source"] = Value::Null;
+    let resource = Resource::decode(Kind::GlobalNetworkPolicy, &document).unwrap();
+    assert_eq!(resource.metadata().unwrap().creation_timestamp, None);
+    assert!(Resource::decode_strict(Kind::GlobalNetworkPolicy, &document, None).is_ok());
+}
+
+#[test]
+fn every_fault_is_found_with_its_place() {
+    let document = json!({
+        "kind": "GlobalNetworkPolicy", "apiVersion": "projectcalico.org/v3", "metadata": {"name": "x"},
+        "spec": {"order": "ten", "ingress": [
+            {"source": {"nets": ["10.0.0.0/33"]}},
+            {"action": "allow", "destination": {"ports": [0, "90:80"]}},
+            {"action": "Deny", "protocol": "tcp"},
+        ]},
+    });
+    let faults = Resource::decode(Kind::GlobalNetworkPolicy, &document).unwrap_err();
+    assert_eq!(
+        paths(&faults),
+        [
+            "spec.order",
+            "spec.ingress[0].source.nets[0]",
+            "spec.ingress[0].action",
+            "spec.ingress[1].action",
+            "spec.ingress[1].destination.ports[0]",
+            "spec.ingress[1].destination.ports[1]",
+            "spec.ingress[2].protocol",
+        ]
+    );
+    assert_eq!(faults[1].value.as_deref(), Some("10.0.0.0/33"));
+}
+
+#[test]
+fn a_rule_without_an_action_never_becomes_an_allow() {
+    let mut document = policy();
+    document["spec"]["ingress"][0].as_object_mut().unwrap().remove("action");
+    let faults = Resource::decode(Kind::GlobalNetworkPolicy, &document).unwrap_err();
+    assert_eq!(faults, [Fault::missing("spec.ingress[0].action")]);
+    document["spec"]["ingress"][0]["action"] = Value::Null;
+    assert!(Resource::decode(Kind::GlobalNetworkPolicy, &document).is_err());
+}
+
+#[test]
+fn a_typing_mistake_is_refused_in_a_manifest_and_ignored_in_a_store() {
+    let mut document = policy();
+    document["spec"]["ingress"][0]["source"] = json!({"selectr": "role == 'dns'"});
+    assert!(Resource::decode(Kind::GlobalNetworkPolicy, &document).is_ok());
+    let faults = Resource::decode_strict(Kind::GlobalNetworkPolicy, &document, None).unwrap_err();
+    assert_eq!(paths(&faults), ["spec.ingress[0].source.selectr"]);
+    assert!(faults[0].reason.contains("did you mean selector?"));
+    assert!(Resource::decode_strict(Kind::GlobalNetworkPolicy, &document, Some(&document)).is_ok());
+}
+
+#[test]
+fn every_kind_refuses_what_decides_traffic_wrongly() {
+    let rule = |rule: Value| (Kind::GlobalNetworkPolicy, json!({"ingress": [rule]}));
+    let allow = |field: &str, value: Value| {
+        let mut object = json!({"action": "Allow"});
+        object[field] = value;
+        rule(object)
+    };
+    let cases = [
+        (allow("ipVersion", json!(5)), "spec.ingress[0].ipVersion"),
+        (allow("destination", json!({"ports": [80]})), "spec.ingress[0].destination.ports[0]"),
+        (allow("icmp", json!({"type": 8})), "spec.ingress[0].icmp"),
+        (allow("notICMP", json!({"code": 8})), "spec.ingress[0].notICMP.code"),
+        (allow("source", json!({"notNets": ["::/0"]})), "spec.ingress[0].source.notNets[0]"),
+        (allow("source", json!({"nets": ["10.0.0.0/8", "fd00::/8"]})), "spec.ingress[0].source.nets[1]"),
+        (allow("source", json!({"selector": "global()"})), "spec.ingress[0].source.selector"),
+        (allow("source", json!({"services": {"name": "a"}})), "spec.ingress[0].source.services.namespace"),
+        (
+            (Kind::GlobalNetworkPolicy, json!({"preDNAT": true, "doNotTrack": true, "applyOnForward": true})),
+            "spec.preDNAT",
+        ),
+        ((Kind::IpPool, json!({"cidr": "10.0.0.0/16", "blockSize": 19})), "spec.blockSize"),
+        ((Kind::IpPool, json!({"cidr": "10.0.0.0/27"})), "spec.cidr"),
+        ((Kind::IpPool, json!({})), "spec.cidr"),
+        ((Kind::IpPool, Value::Null), "spec"),
+        ((Kind::WorkloadEndpoint, json!({"node": "n"})), "spec.interfaceName"),
+        ((Kind::WorkloadEndpoint, Value::Null), "spec.interfaceName"),
+        ((Kind::WorkloadEndpoint, json!({"interfaceName": "c", "ipNetworks": ["10.0.0.0/24"]})), "spec.ipNetworks[0]"),
+        ((Kind::WorkloadEndpoint, json!({"interfaceName": "c", "ipv4Gateway": "fe80::1"})), "spec.ipv4Gateway"),
+        ((Kind::Node, json!({"bgp": {"ipv4Address": "fd00::1/64"}})), "spec.bgp.ipv4Address"),
+    ];
+    for ((kind, spec), path) in cases {
+        let faults = Resource::decode(kind, &json!({"metadata": {"name": "x"}, "spec": spec})).unwrap_err();
+        assert_eq!(paths(&faults), [path], "{kind} {spec}");
+    }
+}
+
+#[test]
+fn a_manifest_is_held_to_names_and_strict_prefixes() {
+    let manifest = |kind: Kind, metadata: Value, spec: Value| json!({"kind": kind.name(), "apiVersion": API_VERSION, "metadata": metadata, "spec": spec});
+    let cases = [
+        (Kind::Tier, json!({"name": "a.b"}), json!({}), vec!["metadata.name"]),
+        (Kind::Tier, json!({"name": "default"}), json!({"order": 5}), vec!["spec.order"]),
+        (Kind::Tier, json!({}), json!({}), vec!["metadata.name"]),
+        (Kind::Node, json!({"name": "n", "namespace": "x"}), json!({}), vec!["metadata.namespace"]),
+        (
+            Kind::Node,
+            json!({"name": "n", "labels": {"a b": "c d"}}),
+            json!({}),
+            vec!["metadata.labels", "metadata.labels.a b"],
+        ),
+        (Kind::Node, json!({"name": "n", "labels": {"a": 1}}), json!({}), vec!["metadata.labels.a"]),
+        (Kind::IpPool, json!({"name": "p"}), json!({"cidr": "10.0.0.1/16"}), vec!["spec.cidr"]),
+        (Kind::Profile, json!({"name": "p"}), json!({"labelsToApply": {"a": "b c"}}), vec!["spec.labelsToApply.a"]),
+    ];
+    for (kind, metadata, spec, expected) in cases {
+        let document = manifest(kind, metadata, spec);
+        let faults = Resource::decode_strict(kind, &document, None).unwrap_err();
+        assert_eq!(paths(&faults), expected, "{document}");
+    }
+    let faults =
+        Resource::decode_strict(Kind::Tier, &json!({"kind": "Node", "metadata": {"name": "t"}}), None).unwrap_err();
+    assert_eq!(paths(&faults), ["kind", "apiVersion"]);
+}
+
+#[test]
+fn unknown_fields_survive_a_rewrite_and_follow_their_rule() {
+    let mut base = policy();
+    base["spec"]["future"] = json!({"a": 1});
+    base["spec"]["performanceHints"] = json!(["AssumeNeededOnEveryNode"]);
+    base["spec"]["ingress"][0]["futureMatch"] = "x".into();
+    base["metadata"]["labels"]["gone"] = "soon".into();
+    let Resource::GlobalNetworkPolicy(mut policy) = Resource::decode(Kind::GlobalNetworkPolicy, &base).unwrap() else {
+        unreachable!()
+    };
+    policy.metadata.labels.remove("gone");
+    policy.spec.order = None;
+    policy.spec.ingress.insert(0, crate::resource::Rule { action: Action::Deny, ..Default::default() });
+    let merged = merge_unknown(Kind::GlobalNetworkPolicy, &base, Resource::GlobalNetworkPolicy(policy).encode());
+    assert_eq!(merged["spec"]["future"], json!({"a": 1}));
+    assert_eq!(merged["spec"]["performanceHints"], json!(["AssumeNeededOnEveryNode"]));
+    assert_eq!(merged["spec"]["ingress"][0], json!({"action": "Deny"}));
+    assert_eq!(merged["spec"]["ingress"][1]["futureMatch"], "x");
+    assert_eq!(merged["spec"].get("order"), None);
+    assert_eq!(merged["metadata"]["labels"].get("gone"), None);
+}
+
+#[test]
+fn an_operator_deletes_carried_fields_but_not_those_of_newer_versions() {
+    let mut stored = policy();
+    stored["spec"]["future"] = json!(1);
+    stored["spec"]["performanceHints"] = json!(["AssumeNeededOnEveryNode"]);
+    let merged = merge_newer(Kind::GlobalNetworkPolicy, &stored, policy());
+    assert_eq!(merged["spec"]["future"], json!(1));
+    assert_eq!(merged["spec"].get("performanceHints"), None);
+}
+
+#[test]
+fn ipam_kinds_are_their_own_json() {
+    let block = json!({
+        "cidr": "10.65.0.0/31", "affinity": "host:a", "allocations": [0, null], "unallocated": [1],
+        "attributes": [{"handle_id": "h"}], "sequenceNumber": 5, "sequenceNumberForAllocation": {"0": 4}, "deleted": false,
+    });
+    let resource = Resource::decode(Kind::IpamBlock, &block).unwrap();
+    assert_eq!(resource.encode(), block);
+    assert_eq!(resource.key(), None);
+    for (field, value) in [("unallocated", json!([2])), ("allocations", json!([0])), ("allocations", json!([1, null]))]
+    {
+        let mut bad = block.clone();
+        bad[field] = value;
+        assert_eq!(paths(&Resource::decode(Kind::IpamBlock, &bad).unwrap_err()), [field]);
+    }
+    let go = json!({"cidr": "10.65.0.0/31", "affinity": null, "allocations": [null, null], "unallocated": [0, 1],
+        "attributes": null, "sequenceNumber": 5, "sequenceNumberForAllocation": null, "deleted": false});
+    assert!(Resource::decode(Kind::IpamBlock, &go).is_ok());
+    assert_eq!(Resource::decode(Kind::BlockAffinity, &json!({})).unwrap().kind(), Kind::BlockAffinity);
+}
+
+#[test]
+fn faults_read_like_upstreams() {
+    let document = json!({"spec": {"cidr": "10.0.0.0/40"}});
+    let faults = Resource::decode(Kind::IpPool, &document).unwrap_err();
+    assert_eq!(
+        faults[0].to_string(),
+        "error with field spec.cidr = '10.0.0.0/40' (\"10.0.0.0/40\" is not a CIDR: give ADDRESS/LENGTH, such as \
+         10.0.0.0/24 or fd00::/64)"
+    );
+}

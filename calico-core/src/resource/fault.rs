@@ -1,0 +1,138 @@
+//! What is wrong with a document, by field.
+
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use core::fmt;
+
+/// One fault of a document.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub struct Fault {
+    /// Where, from the root of the document: `spec.ingress[0].source.selector`. Empty for the document itself.
+    pub path: String,
+    /// The offending value, if it is short text or a number.
+    pub value: Option<String>,
+    /// Why it is refused, and what to write instead.
+    pub reason: String,
+    /// Byte offset of the fault inside the value, for languages that have positions (selectors).
+    pub offset: Option<usize>,
+    /// What sort of fault it is.
+    pub sort: FaultSort,
+}
+
+/// What sort of fault a [`Fault`] is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum FaultSort {
+    /// A value that is refused.
+    Value,
+    /// A mandatory field that is absent.
+    Missing,
+    /// A field that the kind does not have.
+    UnknownField,
+}
+
+impl Fault {
+    /// A value that is refused.
+    pub fn value(path: impl fmt::Display, value: Option<String>, reason: impl fmt::Display) -> Self {
+        Self { path: path.to_string(), value, reason: reason.to_string(), offset: None, sort: FaultSort::Value }
+    }
+
+    /// A mandatory field that is absent.
+    pub fn missing(path: impl fmt::Display) -> Self {
+        let reason = "the field is required".into();
+        Self { path: path.to_string(), value: None, reason, offset: None, sort: FaultSort::Missing }
+    }
+
+    /// A field that the kind does not have; `known` are the names that it does have at this place.
+    pub fn unknown_field<'a>(
+        path: impl fmt::Display,
+        name: &str,
+        known: impl Iterator<Item = &'a str> + Clone,
+    ) -> Self {
+        let reason = nearest(name, known.clone()).map_or_else(
+            || {
+                let names: Vec<&str> = known.collect();
+                alloc::format!("known here: {}", names.join(", "))
+            },
+            |near| alloc::format!("did you mean {near}?"),
+        );
+        Self { path: path.to_string(), value: None, reason, offset: None, sort: FaultSort::UnknownField }
+    }
+
+    /// Adds the position inside the value.
+    #[must_use]
+    pub fn at_offset(mut self, offset: usize) -> Self {
+        self.offset = Some(offset);
+        self
+    }
+}
+
+/// Upstream's wording (`ErrorValidation`, and calicoctl's text for unknown fields), with the reason appended to the latter.
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { path, value, reason, sort, .. } = self;
+        match (sort, value) {
+            (FaultSort::UnknownField, _) => {
+                write!(f, "field in document is not recognized or is in the wrong location: {path} ({reason})")
+            }
+            (_, Some(value)) => write!(f, "error with field {path} = '{value}' ({reason})"),
+            (_, None) if path.is_empty() => f.write_str(reason),
+            (_, None) => write!(f, "error with field {path} ({reason})"),
+        }
+    }
+}
+
+/// The known name that was most likely meant: same letters in another case, or few edits away.
+fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let name = name.to_ascii_lowercase();
+    let limit = (name.len() / 3).clamp(1, 3);
+    known
+        .map(|candidate| (edits(&name, &candidate.to_ascii_lowercase()), candidate))
+        .filter(|(distance, _)| *distance <= limit)
+        .min()
+        .map(|(_, candidate)| candidate)
+}
+
+/// Levenshtein distance, cut off for names too long to be a field of ours.
+fn edits(left: &str, right: &str) -> usize {
+    if left.len().abs_diff(right.len()) > 3 {
+        return usize::MAX;
+    }
+    let mut row: Vec<usize> = (0..=right.len()).collect();
+    for (i, a) in left.bytes().enumerate() {
+        let mut next = Vec::with_capacity(row.len());
+        next.push(i + 1);
+        for ((above, above_right), b) in row.iter().zip(row.iter().skip(1)).zip(right.bytes()) {
+            let previous = next.last().copied().unwrap_or_default();
+            next.push((above + usize::from(a != b)).min(above_right + 1).min(previous + 1));
+        }
+        row = next;
+    }
+    row.last().copied().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn suggests_the_nearest_name_or_lists_them() {
+        let known = ["selector", "types", "order"];
+        let near = Fault::unknown_field("spec.selectr", "selectr", known.into_iter());
+        assert_eq!(
+            near.to_string(),
+            "field in document is not recognized or is in the wrong location: spec.selectr (did you mean selector?)"
+        );
+        let far = Fault::unknown_field("spec.wibble", "wibble", known.into_iter());
+        assert!(far.reason.contains("selector, types, order"));
+        assert!(Fault::unknown_field("x", "Selector", known.into_iter()).reason.contains("did you mean selector?"));
+    }
+
+    #[test]
+    fn speaks_as_upstream() {
+        let fault = Fault::value("spec.cidr", Some("10".into()), "no CIDR");
+        assert_eq!(fault.to_string(), "error with field spec.cidr = '10' (no CIDR)");
+        assert_eq!(Fault::missing("spec.cidr").to_string(), "error with field spec.cidr (the field is required)");
+    }
+}

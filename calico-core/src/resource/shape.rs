@@ -1,0 +1,225 @@
+//! The shape of documents as data: which fields a place has and how each leaf is read.
+//!
+//! serde builds the typed view and stops at the first fault without saying where. The tables here answer what serde cannot:
+//! where *all* the faults are, which fields are unknown, and which parts of a raw document the typed view does not cover. They
+//! are consulted only when serde failed, when a manifest is checked, and when a document is written over an older one.
+//! A test holds tables and structs together.
+
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+
+use super::Fault;
+use super::path::Path;
+
+/// Reads a leaf and writes it in its canonical form.
+pub(super) type Leaf = fn(&Value) -> Result<Value, String>;
+
+/// What may stand at a place.
+pub(super) enum Shape {
+    /// Known upstream, not to us: accepted and carried along untouched.
+    Carried,
+    /// A value that is read as a whole; manifests may be held to a stricter reading than stored data.
+    Leaf { stored: Leaf, manifest: Leaf },
+    /// Any number of one shape.
+    List(&'static Self),
+    /// Free keys, text values.
+    TextMap,
+    /// Named fields.
+    Struct(&'static [Field]),
+}
+
+/// A named field.
+pub(super) struct Field {
+    pub(super) name: &'static str,
+    pub(super) shape: Shape,
+    pub(super) required: bool,
+}
+
+pub(super) const fn field(name: &'static str, shape: Shape) -> Field {
+    Field { name, shape, required: false }
+}
+
+pub(super) const fn required(name: &'static str, shape: Shape) -> Field {
+    Field { name, shape, required: true }
+}
+
+/// A leaf that is read alike everywhere.
+pub(super) const fn leaf(read: Leaf) -> Shape {
+    Shape::Leaf { stored: read, manifest: read }
+}
+
+/// Reads a leaf of type `T`.
+pub(super) fn of<T: DeserializeOwned + Serialize>(value: &Value) -> Result<Value, String> {
+    let typed = T::deserialize(value).map_err(|error| error.to_string())?;
+    serde_json::to_value(typed).map_err(|error| error.to_string())
+}
+
+/// How closely a document is looked at.
+#[derive(Debug, Clone)]
+pub(super) enum Reading<'a> {
+    /// From a datastore: unknown fields are somebody else's.
+    Stored,
+    /// From an operator: unknown fields are refused, except those that the stored object has at the same place. Elements of a list
+    /// have no identity, so what any of them has is known for all.
+    Manifest { stored: Vec<&'a Value> },
+}
+
+impl Reading<'_> {
+    fn at_field(&self, name: &str) -> Self {
+        match self {
+            Self::Stored => Self::Stored,
+            Self::Manifest { stored } => {
+                Self::Manifest { stored: stored.iter().filter_map(|stored| stored.get(name)).collect() }
+            }
+        }
+    }
+
+    fn at_elements(&self) -> Self {
+        match self {
+            Self::Stored => Self::Stored,
+            Self::Manifest { stored } => {
+                Self::Manifest { stored: stored.iter().filter_map(|stored| stored.as_array()).flatten().collect() }
+            }
+        }
+    }
+
+    /// Whether a field that the model does not know is to be refused.
+    fn refuses(&self, name: &str) -> bool {
+        match self {
+            Self::Stored => false,
+            Self::Manifest { stored } => stored.iter().all(|stored| stored.get(name).is_none()),
+        }
+    }
+
+    const fn is_manifest(&self) -> bool {
+        matches!(self, Self::Manifest { .. })
+    }
+}
+
+impl Shape {
+    /// Every fault of `value`, in document order.
+    pub(super) fn faults(&self, value: &Value, path: &Path<'_>, reading: &Reading<'_>, faults: &mut Vec<Fault>) {
+        match (self, value) {
+            (Self::Carried, _) => {}
+            (Self::Leaf { stored, manifest }, value) => {
+                let read = if reading.is_manifest() { manifest } else { stored };
+                if let Err(reason) = read(value) {
+                    faults.push(Fault::value(path, shown(value), reason));
+                }
+            }
+            (Self::List(shape), Value::Array(items)) => {
+                let reading = reading.at_elements();
+                for (index, item) in items.iter().enumerate() {
+                    shape.faults(item, &path.index(index), &reading, faults);
+                }
+            }
+            (Self::TextMap, Value::Object(members)) => {
+                for (name, member) in members.iter().filter(|(_, member)| !member.is_string()) {
+                    let reason = "the value must be text: put it in quotes";
+                    faults.push(Fault::value(path.field(name), shown(member), reason));
+                }
+            }
+            (Self::Struct(fields), Value::Object(members)) => {
+                Self::struct_faults(fields, members, path, reading, faults)
+            }
+            (Self::List(_), other) => faults.push(mismatch(path, other, "a list")),
+            (Self::TextMap | Self::Struct(_), other) => faults.push(mismatch(path, other, "a mapping")),
+        }
+    }
+
+    fn struct_faults(
+        fields: &[Field],
+        members: &Map<String, Value>,
+        path: &Path<'_>,
+        reading: &Reading<'_>,
+        faults: &mut Vec<Fault>,
+    ) {
+        for (name, member) in members {
+            match fields.iter().find(|field| field.name == name) {
+                Some(_) if member.is_null() => {}
+                Some(field) => field.shape.faults(member, &path.field(name), &reading.at_field(name), faults),
+                None if reading.refuses(name) => {
+                    let known = fields.iter().map(|field| field.name);
+                    faults.push(Fault::unknown_field(path.field(name), name, known));
+                }
+                None => {}
+            }
+        }
+        let absent = |name: &str| members.get(name).is_none_or(Value::is_null);
+        for field in fields.iter().filter(|field| field.required && absent(field.name)) {
+            faults.push(Fault::missing(path.field(field.name)));
+        }
+    }
+
+    /// The value without null members: Go writes `null` for what is empty, and an operator's empty YAML field is one.
+    pub(super) fn without_nulls(&self, value: &Value) -> Value {
+        match (self, value) {
+            (Self::List(shape), Value::Array(items)) => items.iter().map(|item| shape.without_nulls(item)).collect(),
+            (Self::Struct(fields), Value::Object(members)) => {
+                let present = members.iter().filter(|(_, member)| !member.is_null());
+                let pruned = present.map(|(name, member)| {
+                    let known = fields.iter().find(|field| field.name == name);
+                    (name.clone(), known.map_or_else(|| member.clone(), |field| field.shape.without_nulls(member)))
+                });
+                Value::Object(pruned.collect())
+            }
+            (_, other) => other.clone(),
+        }
+    }
+
+    /// The part of `value` that the typed view covers, leaves in canonical form: equal results mean equal meaning.
+    pub(super) fn known_part(&self, value: &Value) -> Value {
+        match (self, value) {
+            (Self::Leaf { stored, .. }, value) => stored(value).unwrap_or_else(|_| value.clone()),
+            (Self::List(shape), Value::Array(items)) => items.iter().map(|item| shape.known_part(item)).collect(),
+            (Self::Struct(fields), Value::Object(members)) => {
+                let known = fields.iter().filter(|field| !matches!(field.shape, Self::Carried)).filter_map(|field| {
+                    let member = members.get(field.name).filter(|member| !member.is_null())?;
+                    Some((field.name.to_string(), field.shape.known_part(member)))
+                });
+                Value::Object(known.filter(|(_, member)| !is_empty(member)).collect())
+            }
+            (_, other) => other.clone(),
+        }
+    }
+}
+
+/// Whether a member says as much as its absence: serialisation leaves these out.
+fn is_empty(value: &Value) -> bool {
+    match value {
+        Value::Null | Value::Bool(false) => true,
+        Value::String(text) => text.is_empty(),
+        Value::Array(items) => items.is_empty(),
+        Value::Object(members) => members.is_empty(),
+        _ => false,
+    }
+}
+
+fn mismatch(path: &Path<'_>, value: &Value, wanted: &str) -> Fault {
+    let given = match value {
+        Value::Null => "nothing",
+        Value::Bool(_) => "true or false",
+        Value::Number(_) => "a number",
+        Value::String(_) => "text",
+        Value::Array(_) => "a list",
+        Value::Object(_) => "a mapping",
+    };
+    Fault::value(path, shown(value), alloc::format!("expected {wanted}, found {given}"))
+}
+
+/// Scalars as an operator wrote them; long text is cut.
+pub(super) fn shown(value: &Value) -> Option<String> {
+    match value {
+        Value::String(text) if text.len() > 200 => {
+            let cut: String = text.chars().take(200).collect();
+            Some(alloc::format!("{cut}…"))
+        }
+        Value::String(text) => Some(text.clone()),
+        Value::Number(_) | Value::Bool(_) => Some(value.to_string()),
+        _ => None,
+    }
+}
