@@ -84,7 +84,7 @@ impl fmt::Display for Fault {
 }
 
 /// The known name that was most likely meant: same letters in another case, or few edits away.
-fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+pub(super) fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let name = name.to_ascii_lowercase();
     let limit = (name.len() / 3).clamp(1, 3);
     known

@@ -6,6 +6,7 @@
 
 mod check;
 mod decode;
+mod defaults;
 mod fault;
 mod ip_pool;
 mod ipam;
@@ -24,9 +25,13 @@ mod schema;
 mod shape;
 mod tier;
 mod workload_endpoint;
+mod workload_endpoint_name;
 
 use serde::{Deserialize, Serialize};
 
+pub use defaults::{
+    DEFAULT_ALLOW_PROFILE, DEFAULT_TIER, NAMESPACE_LABEL, ORCHESTRATOR_LABEL, TIER_LABEL, implied_types,
+};
 pub use fault::{Fault, FaultSort};
 pub use ip_pool::{AllowedUse, AssignmentMode, EncapMode, IpPoolSpec};
 pub use ipam::{AffinityState, AllocationAttribute, BlockAffinity, IpamBlock, IpamConfig, IpamHandle};
@@ -41,6 +46,7 @@ pub use profile::ProfileSpec;
 pub use rule::{Action, EntityRule, Icmp, Rule, ServiceAccountMatch, ServiceMatch};
 pub use tier::{DefaultAction, TierSpec};
 pub use workload_endpoint::{EndpointPort, WorkloadEndpointSpec};
+pub use workload_endpoint_name::{WorkloadEndpointName, WorkloadEndpointNameError};
 
 /// Group and version of every v3 document.
 pub const API_VERSION: &str = "projectcalico.org/v3";

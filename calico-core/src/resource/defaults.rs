@@ -1,0 +1,195 @@
+//! What the client fills in before it writes, as upstream's clientv3 does on create and update.
+
+use alloc::collections::BTreeMap;
+use alloc::string::{String, ToString};
+use alloc::vec;
+use alloc::vec::Vec;
+
+use super::{
+    Action, DefaultAction, Fault, Kind, Metadata, Object, PolicyType, ProfileSpec, Resource, Rule, WorkloadEndpointName,
+};
+
+/// The tier of a policy that names none.
+pub const DEFAULT_TIER: &str = "default";
+/// The profile that allows everything and exists without being stored.
+pub const DEFAULT_ALLOW_PROFILE: &str = "projectcalico-default-allow";
+/// Label with a policy's tier, so that lists can be filtered by it.
+pub const TIER_LABEL: &str = "projectcalico.org/tier";
+/// Label with a workload endpoint's namespace.
+pub const NAMESPACE_LABEL: &str = "projectcalico.org/namespace";
+/// Label with a workload endpoint's orchestrator.
+pub const ORCHESTRATOR_LABEL: &str = "projectcalico.org/orchestrator";
+
+/// Order of a tier that gives none.
+const DEFAULT_TIER_ORDER: f64 = 1_000_000.0;
+
+impl Resource {
+    /// Fills what upstream's client fills on create and update: a policy's tier, types and tier label, a pool's block size and node
+    /// selector, a tier's order and action, a workload endpoint's name and labels. Filling twice changes nothing more.
+    ///
+    /// # Errors
+    /// A workload endpoint whose name cannot be computed, or is not what its specification gives.
+    pub fn fill_defaults(&mut self) -> Result<(), Fault> {
+        match self {
+            Self::NetworkPolicy(policy) => {
+                let spec = &mut policy.spec;
+                fill_policy(&mut policy.metadata, &mut spec.tier, &mut spec.types, &spec.ingress, &spec.egress);
+            }
+            Self::GlobalNetworkPolicy(policy) => {
+                let spec = &mut policy.spec;
+                fill_policy(&mut policy.metadata, &mut spec.tier, &mut spec.types, &spec.ingress, &spec.egress);
+            }
+            Self::Tier(tier) => {
+                tier.spec.order.get_or_insert(DEFAULT_TIER_ORDER);
+                tier.spec.default_action.get_or_insert(match tier.metadata.name.as_str() {
+                    "kube-admin" | "kube-baseline" => DefaultAction::Pass,
+                    _ => DefaultAction::Deny,
+                });
+            }
+            Self::IpPool(pool) => {
+                pool.spec.block_size = Some(pool.spec.block_length());
+                let selector = pool.spec.node_selector.take().filter(|selector| !selector.is_empty());
+                pool.spec.node_selector = Some(selector.unwrap_or_else(|| "all()".to_string()));
+            }
+            Self::WorkloadEndpoint(endpoint) => {
+                let name = WorkloadEndpointName::of(&endpoint.spec)
+                    .map_err(|error| Fault::value("metadata.name", Some(endpoint.metadata.name.clone()), error))?;
+                let name = name.to_string();
+                let metadata = &mut endpoint.metadata;
+                if !metadata.name.is_empty() && metadata.name != name {
+                    let reason = alloc::format!("the specification gives the name {name}");
+                    return Err(Fault::value("metadata.name", Some(metadata.name.clone()), reason));
+                }
+                metadata.name = name;
+                let namespace = metadata.namespace.clone().unwrap_or_default();
+                metadata.labels.insert(NAMESPACE_LABEL.into(), namespace);
+                metadata.labels.insert(ORCHESTRATOR_LABEL.into(), endpoint.spec.orchestrator.clone());
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// The profile `projectcalico-default-allow`: every store has it, none stores it.
+    pub fn default_allow_profile() -> Self {
+        let allow = || vec![Rule { action: Action::Allow, ..Rule::default() }];
+        Self::Profile(Object {
+            metadata: Metadata { name: DEFAULT_ALLOW_PROFILE.into(), ..Metadata::default() },
+            spec: ProfileSpec { ingress: allow(), egress: allow(), labels_to_apply: BTreeMap::new() },
+        })
+    }
+
+    /// The tier whose existence a policy needs.
+    pub fn tier(&self) -> Option<&str> {
+        let tier = match self {
+            Self::NetworkPolicy(policy) => policy.spec.tier.as_str(),
+            Self::GlobalNetworkPolicy(policy) => policy.spec.tier.as_str(),
+            _ => return None,
+        };
+        Some(if tier.is_empty() { DEFAULT_TIER } else { tier })
+    }
+
+    /// The tiers that upstream creates in every cluster.
+    pub fn initial_tiers() -> Vec<Self> {
+        [
+            (DEFAULT_TIER, 1_000_000.0, DefaultAction::Deny),
+            ("kube-admin", 1_000.0, DefaultAction::Pass),
+            ("kube-baseline", 10_000_000.0, DefaultAction::Pass),
+        ]
+        .into_iter()
+        .map(|(name, order, action)| {
+            Self::Tier(Object {
+                metadata: Metadata { name: name.into(), ..Metadata::default() },
+                spec: super::TierSpec { order: Some(order), default_action: Some(action) },
+            })
+        })
+        .collect()
+    }
+}
+
+fn fill_policy(
+    metadata: &mut Metadata,
+    tier: &mut String,
+    types: &mut Vec<PolicyType>,
+    ingress: &[Rule],
+    egress: &[Rule],
+) {
+    if tier.is_empty() {
+        *tier = DEFAULT_TIER.into();
+    }
+    if types.is_empty() {
+        *types = implied_types(ingress, egress);
+    }
+    metadata.labels.insert(TIER_LABEL.into(), tier.clone());
+}
+
+/// Directions of a policy that names none: those it has rules for, and ingress if it has no rules at all.
+pub fn implied_types(ingress: &[Rule], egress: &[Rule]) -> Vec<PolicyType> {
+    match (ingress, egress) {
+        (_, []) => vec![PolicyType::Ingress],
+        ([], _) => vec![PolicyType::Egress],
+        _ => vec![PolicyType::Ingress, PolicyType::Egress],
+    }
+}
+
+impl Kind {
+    /// Whether the object of that name exists without being stored and cannot be written.
+    pub fn is_built_in(self, name: &str) -> bool {
+        self == Self::Profile && name == DEFAULT_ALLOW_PROFILE
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn filled(kind: Kind, metadata: Value, spec: Value) -> Result<Value, Fault> {
+        let mut resource = Resource::decode(kind, &json!({"metadata": metadata, "spec": spec})).unwrap();
+        resource.fill_defaults()?;
+        let once = resource.clone();
+        resource.fill_defaults()?;
+        assert_eq!(resource, once, "filling is idempotent");
+        Ok(resource.document())
+    }
+
+    #[test]
+    fn policies_get_tier_types_and_label() {
+        let rule = json!([{"action": "Allow"}]);
+        for (spec, types) in [
+            (json!({}), json!(["Ingress"])),
+            (json!({"ingress": rule}), json!(["Ingress"])),
+            (json!({"egress": rule}), json!(["Egress"])),
+            (json!({"ingress": rule, "egress": rule}), json!(["Ingress", "Egress"])),
+            (json!({"ingress": rule, "types": ["Egress"]}), json!(["Egress"])),
+        ] {
+            let document = filled(Kind::NetworkPolicy, json!({"name": "p", "namespace": "n"}), spec).unwrap();
+            assert_eq!(document["spec"]["types"], types);
+            assert_eq!(document["spec"]["tier"], "default");
+            assert_eq!(document["metadata"]["labels"][TIER_LABEL], "default");
+        }
+    }
+
+    #[test]
+    fn pools_and_tiers_get_their_numbers() {
+        let pool = filled(Kind::IpPool, json!({"name": "p"}), json!({"cidr": "fd00::1/64"})).unwrap();
+        assert_eq!(pool["spec"]["blockSize"], 122);
+        assert_eq!(pool["spec"]["cidr"], "fd00::/64");
+        assert_eq!(pool["spec"]["nodeSelector"], "all()");
+        let tier = filled(Kind::Tier, json!({"name": "t"}), json!({})).unwrap();
+        assert_eq!(tier["spec"], json!({"order": 1_000_000, "defaultAction": "Deny"}));
+    }
+
+    #[test]
+    fn workload_endpoints_get_name_and_labels() {
+        let spec = json!({"node": "node-1", "orchestrator": "cni", "containerID": "abc", "endpoint": "eth0",
+                          "interfaceName": "cali0"});
+        let document = filled(Kind::WorkloadEndpoint, json!({"namespace": "default"}), spec.clone()).unwrap();
+        assert_eq!(document["metadata"]["name"], "node--1-cni-abc-eth0");
+        assert_eq!(document["metadata"]["labels"], json!({NAMESPACE_LABEL: "default", ORCHESTRATOR_LABEL: "cni"}));
+        let fault = filled(Kind::WorkloadEndpoint, json!({"name": "other", "namespace": "default"}), spec).unwrap_err();
+        assert_eq!(fault.path, "metadata.name");
+        let spec = json!({"orchestrator": "cni", "interfaceName": "cali0"});
+        assert!(filled(Kind::WorkloadEndpoint, json!({"namespace": "default"}), spec).is_err());
+    }
+}
