@@ -38,7 +38,8 @@ pub struct VethEnd<'a> {
 }
 
 impl Request {
-    /// A veth pair, each end born where it belongs: nothing is moved or renamed afterwards.
+    /// A veth pair, each end born where it belongs: nothing is moved or renamed afterwards. An MTU of 0 is the kernel's default.
+    /// Descriptors of namespaces must stay open until the request was sent.
     pub fn veth(near: VethEnd<'_>, far: VethEnd<'_>, mtu: u32) -> Self {
         let mut message = veth_end(&near, mtu);
         message.attributes.push(LinkAttribute::LinkInfo(vec![
@@ -186,7 +187,8 @@ impl Request {
 
 fn veth_end(end: &VethEnd<'_>, mtu: u32) -> LinkMessage {
     let mut message = LinkMessage::default();
-    message.attributes = vec![LinkAttribute::IfName(end.name.as_str().into()), LinkAttribute::Mtu(mtu)];
+    message.attributes = vec![LinkAttribute::IfName(end.name.as_str().into())];
+    message.attributes.extend((mtu > 0).then_some(LinkAttribute::Mtu(mtu)));
     message.attributes.extend(end.mac.map(|mac| LinkAttribute::Address(mac.octets().to_vec())));
     message.attributes.extend(end.netns.map(|netns| LinkAttribute::NetNsFd(netns.as_raw_fd())));
     if end.up {

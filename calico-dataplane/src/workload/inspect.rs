@@ -133,7 +133,7 @@ impl ContainerEnd {
         if !self.up {
             found.push(Mismatch::Down(request.container_interface));
         }
-        if self.mtu != request.mtu {
+        if request.mtu != 0 && self.mtu != request.mtu {
             found.push(Mismatch::Mtu { wanted: request.mtu, found: self.mtu });
         }
         if let Some(wanted) = request.container_mac.filter(|wanted| self.mac != Some(*wanted)) {

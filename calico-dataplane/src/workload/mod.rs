@@ -58,7 +58,7 @@ pub struct AttachRequest {
     pub addresses: Vec<Cidr>,
     /// What the container reaches by its gateway; empty means everything, in the families of its addresses.
     pub routes: Vec<Cidr>,
-    /// Largest packet.
+    /// Largest packet; 0 leaves it to the kernel.
     pub mtu: u32,
     /// Ethernet address of the container's interface; the kernel picks one otherwise.
     pub container_mac: Option<Mac>,

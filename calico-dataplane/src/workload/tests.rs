@@ -205,3 +205,13 @@ fn inspection_names_every_difference() {
         ]
     );
 }
+
+#[test]
+fn an_mtu_of_zero_is_the_kernels() {
+    let scene = Scene::new();
+    let request = AttachRequest { mtu: 0, ..scene.request() };
+    scene.attach(&request).unwrap();
+    let found = scene.inspect(&request);
+    assert_eq!(found.container.as_ref().unwrap().mtu, 1500);
+    assert_eq!(found.mismatches(&request), []);
+}
