@@ -6,6 +6,7 @@
 //!
 //! | Module | Decides |
 //! |---|---|
+//! | [`label`] | which selectors match which labelled items, incrementally |
 //! | [`net`] | value types: CIDR, MAC, interface name, port, protocol, AS number |
 //! | [`resource`] | the v3 resource model: kinds, keys, metadata, JSON shape |
 //! | [`selector`] | the label selector language |
@@ -24,6 +25,7 @@ extern crate std;
 pub mod bgp;
 pub mod calc;
 pub mod flow;
+pub mod label;
 pub mod net;
 pub mod resource;
 pub mod selector;
