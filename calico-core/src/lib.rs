@@ -13,6 +13,8 @@
 //! | [`update`] | what the datastore tells the graph |
 //! | [`calc`] | which policies, sets and endpoints are active on this host |
 //! | [`flow`] | one flow: the common question of every evaluator |
+//! | [`render`] | what a host should hold, in table words, for what is active on it |
+//! | [`delta`] | what to write: desired against observed |
 //! | [`table`] | the abstract dataplane language: chains, rules, sets, routes, neighbours |
 //! | [`bgp`] | which sessions and prefixes a node should have |
 #![no_std]
@@ -24,9 +26,11 @@ extern crate std;
 
 pub mod bgp;
 pub mod calc;
+pub mod delta;
 pub mod flow;
 pub mod label;
 pub mod net;
+pub mod render;
 pub mod resource;
 pub mod selector;
 pub mod table;

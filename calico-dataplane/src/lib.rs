@@ -4,6 +4,7 @@ mod backend;
 mod error;
 #[cfg(feature = "linux")]
 pub mod netns;
+pub mod reconcile;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 #[cfg(feature = "linux")]

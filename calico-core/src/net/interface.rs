@@ -24,6 +24,9 @@ pub struct InterfaceName {
 pub struct InterfaceNameError(String);
 
 impl InterfaceName {
+    /// `cali`: how upstream's names of workload interfaces start.
+    pub const CALI: Self = Self { bytes: *b"cali\0\0\0\0\0\0\0\0\0\0\0", length: 4 };
+
     /// The name as text.
     pub fn as_str(&self) -> &str {
         let bytes = self.bytes.get(..usize::from(self.length)).unwrap_or_default();

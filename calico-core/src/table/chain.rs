@@ -32,6 +32,12 @@ impl ChainName {
         parse_name(text).map(Self)
     }
 
+    /// Wraps text that core itself composed.
+    pub(crate) fn composed(text: &str) -> Self {
+        debug_assert!(parse_name(text).is_ok(), "composed a bad name: {text:?}");
+        Self(text.into())
+    }
+
     /// The name as text.
     pub fn as_str(&self) -> &str {
         &self.0
@@ -184,6 +190,36 @@ impl Chain {
         let mut hasher = Fnv(0xcbf2_9ce4_8422_2325);
         self.hash(&mut hasher);
         Fingerprint(hasher.finish())
+    }
+
+    /// Chains that its rules jump or go to.
+    pub fn chain_references(&self) -> impl Iterator<Item = &ChainName> {
+        self.rules.iter().filter_map(|rule| rule.verdict.as_ref()?.target())
+    }
+
+    /// Sets and maps that its rules look up.
+    pub fn set_references(&self) -> impl Iterator<Item = &SetName> {
+        self.rules.iter().flat_map(|rule| {
+            let matched = rule.matches.iter().filter_map(|condition| match condition {
+                Match::InSet { set, .. } => Some(set),
+                _ => None,
+            });
+            let looked_up = match &rule.verdict {
+                Some(Verdict::Lookup { map, .. }) => Some(map),
+                _ => None,
+            };
+            matched.chain(looked_up)
+        })
+    }
+}
+
+impl Verdict {
+    /// The chain it leads to, if it leads to one.
+    pub const fn target(&self) -> Option<&ChainName> {
+        match self {
+            Self::Jump(chain) | Self::Goto(chain) => Some(chain),
+            _ => None,
+        }
     }
 }
 

@@ -8,6 +8,10 @@ use crate::net::InterfaceName;
 
 /// One change, in the order in which it must take effect: sets, elements that only add, chains, elements that lead to chains,
 /// removals in reverse. A backend applies the nf_tables part as one transaction.
+///
+/// A name that is both removed and set (or added) is deleted and made anew: so a base chain moves to another hook, and a set
+/// gets another type. Every chain that refers to such a set is then in `chains_set` or `chains_removed`, and all elements of
+/// the new set are in `elements`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[expect(clippy::exhaustive_structs, reason = "backends must handle every part; a new part must break them")]
 pub struct Delta {
@@ -31,6 +35,9 @@ pub struct Delta {
     pub neighbors_removed: Vec<Neighbor>,
     /// Per-interface settings to write.
     pub settings: Vec<InterfaceSetting>,
+    /// Interfaces whose settings are no longer wanted. Only bookkeeping for whoever holds the desired state: what was written
+    /// stays, so backends have nothing to do.
+    pub settings_dropped: Vec<InterfaceName>,
 }
 
 /// Changes to the elements of one set. Removals take effect before additions.

@@ -19,9 +19,22 @@ impl SetName {
         parse_name(text).map(Self)
     }
 
+    /// Wraps text that core itself composed.
+    pub(crate) fn composed(text: &str) -> Self {
+        debug_assert!(parse_name(text).is_ok(), "composed a bad name: {text:?}");
+        Self(text.into())
+    }
+
     /// The name as text.
     pub fn as_str(&self) -> &str {
         &self.0
+    }
+}
+
+impl SetDecl {
+    /// A set or map with this name, key and kind.
+    pub fn new(name: SetName, key: Vec<FieldType>, kind: SetKind) -> Self {
+        Self { name, key, kind }
     }
 }
 
@@ -100,4 +113,16 @@ pub struct Element {
     pub key: Box<[Datum]>,
     /// The verdict, in [`SetKind::VerdictMap`]: never a look-up.
     pub verdict: Option<Verdict>,
+}
+
+impl fmt::Display for Datum {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Interface(name) => name.fmt(f),
+            Self::Addr(address) => address.fmt(f),
+            Self::Net(cidr) => cidr.fmt(f),
+            Self::Proto(number) => number.fmt(f),
+            Self::Port(port) => port.fmt(f),
+        }
+    }
 }

@@ -1,0 +1,68 @@
+//! The tracker against its naive twin: two maps, compared in full at every question.
+
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+
+use proptest::prelude::*;
+
+use super::*;
+
+#[derive(Debug, Clone)]
+enum Step {
+    Desire(u8, u8),
+    Drop(u8),
+    Observe(u8, Option<u8>),
+    Snapshot(BTreeMap<u8, u8>),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let (key, value) = (0..6_u8, 0..3_u8);
+    prop_oneof![
+        (key.clone(), value.clone()).prop_map(|(k, v)| Step::Desire(k, v)),
+        key.clone().prop_map(Step::Drop),
+        (key.clone(), proptest::option::of(value.clone())).prop_map(|(k, v)| Step::Observe(k, v)),
+        proptest::collection::btree_map(key, value, 0..4).prop_map(Step::Snapshot),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn pending_is_what_two_maps_say(steps in proptest::collection::vec(step(), 0..60)) {
+        let mut tracker = Tracker::default();
+        let (mut desired, mut observed) = (BTreeMap::new(), BTreeMap::new());
+        for step in steps {
+            match step {
+                Step::Desire(key, value) => {
+                    tracker.set_desired(key, value);
+                    desired.insert(key, value);
+                }
+                Step::Drop(key) => {
+                    tracker.remove_desired(key);
+                    desired.remove(&key);
+                }
+                Step::Observe(key, value) => {
+                    tracker.set_observed(key, value);
+                    match value {
+                        Some(value) => observed.insert(key, value),
+                        None => observed.remove(&key),
+                    };
+                }
+                Step::Snapshot(snapshot) => {
+                    tracker.observe_all(snapshot.clone());
+                    observed = snapshot;
+                }
+            }
+            let naive: Vec<(u8, Option<u8>, Option<u8>)> = (0..6)
+                .map(|key| (key, desired.get(&key).copied(), observed.get(&key).copied()))
+                .filter(|(_, wanted, found)| wanted != found)
+                .collect();
+            let pending: Vec<_> =
+                tracker.pending().map(|d| (*d.key, d.desired.copied(), d.observed.copied())).collect();
+            prop_assert_eq!(&pending, &naive);
+            prop_assert_eq!(tracker.pending_len(), naive.len());
+            prop_assert!((0..6).all(|key| tracker.is_settled(&key) == !naive.iter().any(|(k, ..)| *k == key)));
+            prop_assert!(tracker.iter_desired().eq(desired.iter()));
+            prop_assert!(tracker.iter_observed().eq(observed.iter()));
+        }
+    }
+}

@@ -1,0 +1,159 @@
+//! The chains and sets that are there whatever is active.
+
+use alloc::string::ToString;
+use alloc::vec;
+use alloc::vec::Vec;
+
+use super::names::{FROM_WORKLOAD, TO_WORKLOAD};
+use super::{EndpointToHost, RenderConfig};
+use crate::net::{Family, InterfaceName, PortRange};
+use crate::table::{
+    BaseChain, Chain, ChainName, ChainType, CtState, Delta, Field, FieldType, Hook, Match, Rule, SetDecl, SetKind,
+    SetName, Value, Verdict,
+};
+
+/// Set of (interface, IPv4 or IPv6 source address) that workloads may use.
+pub(super) const fn sources_set(family: Family) -> &'static str {
+    match family {
+        Family::V4 => "sources4",
+        Family::V6 => "sources6",
+    }
+}
+
+/// Map from interface to the chain that knows further source prefixes of its workload.
+pub(super) const SOURCE_PREFIXES: &str = "source-prefixes";
+
+/// Chain that polices what a workload sends, once its source address is known to be its own.
+pub(super) const WORKLOAD_EGRESS: &str = "workload-egress";
+
+pub(super) fn render(config: &RenderConfig) -> Delta {
+    let mut chains = vec![workload_egress(config), from_workload(), to_workload(config)];
+    chains.push(base("forward-egress", Hook::Forward, 0, workload_gotos(config, Field::IifName, FROM_WORKLOAD)));
+    chains.push(base("forward-ingress", Hook::Forward, 1, workload_gotos(config, Field::OifName, TO_WORKLOAD)));
+    let mut input: Vec<Rule> = Vec::new();
+    for prefix in &config.workload_prefixes {
+        input.extend(neighbor_discovery(Some(from(*prefix))));
+    }
+    input.extend(workload_gotos(config, Field::IifName, FROM_WORKLOAD));
+    chains.push(base("input-egress", Hook::Input, 0, input));
+    if config.endpoint_to_host == EndpointToHost::Drop {
+        chains.push(workload_to_host());
+        chains.push(base("input-host", Hook::Input, 1, workload_gotos(config, Field::IifName, "workload-to-host")));
+    }
+    let mut delta = Delta { chains_set: chains, ..Delta::default() };
+    let map = |name| SetDecl::new(SetName::composed(name), vec![FieldType::Interface], SetKind::VerdictMap);
+    delta.sets_added.extend([FROM_WORKLOAD, TO_WORKLOAD, SOURCE_PREFIXES].map(map));
+    delta.sets_added.extend([Family::V4, Family::V6].map(|family| {
+        let key = vec![FieldType::Interface, FieldType::Addr(family)];
+        SetDecl::new(SetName::composed(sources_set(family)), key, SetKind::Hash)
+    }));
+    delta
+}
+
+/// Every packet is looked at here, also those of established connections: conntrack does not look at the interface, so a workload
+/// that forges its neighbour's address would else ride on its neighbour's connections.
+fn from_workload() -> Chain {
+    let known = |family| Rule {
+        matches: vec![Match::InSet {
+            key: vec![Field::IifName, Field::SrcAddr(family)],
+            set: SetName::composed(sources_set(family)),
+            negated: false,
+        }],
+        verdict: Some(Verdict::Goto(ChainName::composed(WORKLOAD_EGRESS))),
+        ..Rule::default()
+    };
+    let rules = vec![
+        known(Family::V4),
+        known(Family::V6),
+        lookup(Field::IifName, SOURCE_PREFIXES),
+        drop_rule(Vec::new(), "source address is not the workload's"),
+    ];
+    chain(FROM_WORKLOAD, rules)
+}
+
+fn workload_egress(config: &RenderConfig) -> Chain {
+    let mut rules = conntrack(config);
+    if !config.allow_vxlan_from_workloads {
+        let ranges = vec![PortRange::single(config.vxlan_port)];
+        let port = Match::InPorts { field: Field::DstPort, ranges, negated: false };
+        rules.push(drop_rule(vec![protocol(17), port], "VXLAN from a workload"));
+    }
+    if !config.allow_ipip_from_workloads {
+        rules.push(drop_rule(vec![protocol(4)], "IP-in-IP from a workload"));
+    }
+    rules.push(lookup(Field::IifName, FROM_WORKLOAD));
+    rules.push(drop_rule(Vec::new(), "unknown interface"));
+    chain(WORKLOAD_EGRESS, rules)
+}
+
+fn to_workload(config: &RenderConfig) -> Chain {
+    let mut rules = conntrack(config);
+    rules.push(lookup(Field::OifName, TO_WORKLOAD));
+    rules.push(drop_rule(Vec::new(), "unknown interface"));
+    chain(TO_WORKLOAD, rules)
+}
+
+/// Replies to what the host itself asked must pass, although the default is to drop.
+fn workload_to_host() -> Chain {
+    let mut rules = vec![established()];
+    rules.extend(neighbor_discovery(None));
+    rules.push(drop_rule(Vec::new(), "default endpoint-to-host action"));
+    chain("workload-to-host", rules)
+}
+
+fn conntrack(config: &RenderConfig) -> Vec<Rule> {
+    let mut rules = vec![established()];
+    if config.drop_invalid {
+        rules.push(drop_rule(vec![Match::CtState(CtState::INVALID)], "invalid connection state"));
+    }
+    rules
+}
+
+fn established() -> Rule {
+    let states = CtState::ESTABLISHED.or(CtState::RELATED);
+    Rule { matches: vec![Match::CtState(states)], verdict: Some(Verdict::Accept), ..Rule::default() }
+}
+
+/// Without it no workload finds its IPv6 gateway (upstream's list: multicast listeners, router and neighbour solicitation).
+fn neighbor_discovery(condition: Option<Match>) -> impl Iterator<Item = Rule> {
+    [130, 131, 132, 133, 135, 136].into_iter().map(move |icmp_type| {
+        let icmp = Match::Icmp { family: Family::V6, icmp_type, code: None, negated: false };
+        let matches = condition.clone().into_iter().chain([icmp]).collect();
+        Rule { matches, verdict: Some(Verdict::Accept), ..Rule::default() }
+    })
+}
+
+fn workload_gotos(config: &RenderConfig, field: Field, target: &str) -> Vec<Rule> {
+    let goto = |prefix: &InterfaceName| Rule {
+        matches: vec![Match::InterfacePrefix { field, prefix: *prefix, negated: false }],
+        verdict: Some(Verdict::Goto(ChainName::composed(target))),
+        ..Rule::default()
+    };
+    config.workload_prefixes.iter().map(goto).collect()
+}
+
+const fn from(prefix: InterfaceName) -> Match {
+    Match::InterfacePrefix { field: Field::IifName, prefix, negated: false }
+}
+
+const fn protocol(number: u8) -> Match {
+    Match::Equal { field: Field::L4Proto, value: Value::Proto(number), negated: false }
+}
+
+fn lookup(field: Field, map: &str) -> Rule {
+    let verdict = Some(Verdict::Lookup { key: vec![field], map: SetName::composed(map) });
+    Rule { verdict, ..Rule::default() }
+}
+
+fn drop_rule(matches: Vec<Match>, comment: &str) -> Rule {
+    Rule { matches, verdict: Some(Verdict::Drop), comment: Some(comment.to_string()), ..Rule::default() }
+}
+
+fn chain(name: &str, rules: Vec<Rule>) -> Chain {
+    Chain { name: ChainName::composed(name), base: None, rules }
+}
+
+fn base(name: &str, hook: Hook, priority: i32, rules: Vec<Rule>) -> Chain {
+    let base = BaseChain { chain_type: ChainType::Filter, hook, priority };
+    Chain { name: ChainName::composed(name), base: Some(base), rules }
+}

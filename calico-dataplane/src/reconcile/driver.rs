@@ -1,0 +1,83 @@
+//! The async shell: carries the machine's wishes to a [`Dataplane`]. It owns no task and no timer.
+
+use std::time::Duration;
+
+use calico_core::table::Delta;
+
+use super::Reconciler;
+use crate::{ApplyReport, Dataplane, DataplaneError};
+
+/// A [`Reconciler`] with the [`Dataplane`] that it works on.
+///
+/// Its owner runs one loop: put changes into [`machine`](Self::machine), call [`step`](Self::step) until it gives
+/// [`Step::Idle`], then wait for whichever comes first of an input of its own, [`next_change`](Self::next_change), and the time
+/// that the machine's `poll_timeout` names.
+pub struct Driver {
+    machine: Reconciler,
+    dataplane: Box<dyn Dataplane>,
+}
+
+/// What a step did.
+#[derive(Debug)]
+#[expect(clippy::exhaustive_enums, reason = "the loop that drives it must handle every outcome")]
+pub enum Step {
+    /// There is nothing to do now.
+    Idle,
+    /// Looked at the host.
+    Looked,
+    /// Looking at the host failed; it is tried again later.
+    LookFailed(DataplaneError),
+    /// Carried out a change; the report says what failed. The machine has taken it in.
+    Applied {
+        /// What was written.
+        delta: Box<Delta>,
+        /// How it went.
+        report: ApplyReport,
+    },
+}
+
+impl Driver {
+    /// Brings the two together.
+    pub fn new(machine: Reconciler, dataplane: Box<dyn Dataplane>) -> Self {
+        Self { machine, dataplane }
+    }
+
+    /// The machine, for input.
+    pub const fn machine(&mut self) -> &mut Reconciler {
+        &mut self.machine
+    }
+
+    /// The machine, for questions.
+    pub const fn state(&self) -> &Reconciler {
+        &self.machine
+    }
+
+    /// Does one thing that the machine wants done, if there is one. Not cancel safe: a change that was begun must be reported.
+    ///
+    /// `clock` counts from any fixed moment.
+    pub async fn step(&mut self, clock: &(dyn Fn() -> Duration + Send + Sync)) -> Step {
+        if self.machine.wants_look(clock()) {
+            return match self.dataplane.observe().await {
+                Ok(seen) => {
+                    self.machine.observed(seen);
+                    Step::Looked
+                }
+                Err(error) => {
+                    self.machine.look_failed(&error, clock());
+                    Step::LookFailed(error)
+                }
+            };
+        }
+        let Some(delta) = self.machine.poll(clock()) else { return Step::Idle };
+        let report = self.dataplane.apply(&delta).await;
+        self.machine.report(&delta, &report, clock());
+        Step::Applied { delta: Box::new(delta), report }
+    }
+
+    /// Waits for a change that somebody else made and gives it to the machine. Cancel safe.
+    pub async fn next_change(&mut self) -> Result<(), DataplaneError> {
+        let change = self.dataplane.next_change().await?;
+        self.machine.host_change(change);
+        Ok(())
+    }
+}

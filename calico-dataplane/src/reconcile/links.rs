@@ -1,0 +1,97 @@
+//! What the coming and going of interfaces means for routes, neighbours and settings.
+
+use calico_core::delta::Tracker;
+use calico_core::net::InterfaceName;
+use calico_core::table::{Route, RouteKey};
+
+use super::machine::{Look, Reconciler, route_interface};
+use super::retry::Object;
+use crate::LinkState;
+
+impl Reconciler {
+    pub(super) fn change_link(&mut self, name: InterfaceName, state: Option<LinkState>) {
+        let before = match state {
+            Some(state) => self.links.insert(name, state),
+            None => self.links.remove(&name),
+        };
+        if before == state {
+            return;
+        }
+        let replaced = before.map(|link| link.index) != state.map(|link| link.index);
+        let went_down = before.is_some_and(|link| link.up) && !state.is_some_and(|link| link.up);
+        if replaced || went_down {
+            // The kernel removes these without a word when an interface goes down.
+            self.forget_routes_and_neighbors(name);
+            let of_workload =
+                self.config.workload_prefixes.iter().any(|prefix| name.as_str().starts_with(prefix.as_str()));
+            if before.is_some() && !of_workload {
+                // It may carry gateways: their routes went as silently, and only a look tells which.
+                self.look = Look::Wanted;
+            }
+        }
+        if replaced {
+            for key in self.settings_of(name) {
+                self.settings.set_observed(key, None);
+            }
+        }
+        self.retries.expedite(|object| match object {
+            Object::Route(_) => true,
+            Object::Neighbor(interface, _) | Object::Setting(interface, _) => *interface == name,
+            _ => false,
+        });
+    }
+
+    fn forget_routes_and_neighbors(&mut self, name: InterfaceName) {
+        for key in self.routes_by_interface.get(&name).cloned().unwrap_or_default() {
+            if self.routes.observed(&key).and_then(route_interface) == Some(name) {
+                self.change_route(key, |routes| routes.set_observed(key, None));
+            }
+        }
+        let first = std::net::IpAddr::V4(std::net::Ipv4Addr::UNSPECIFIED);
+        let on_it = self.neighbors.range((name, first)..).map(|found| *found.key);
+        let keys: Vec<_> = on_it.take_while(|key| key.0 == name).collect();
+        for key in keys {
+            self.neighbors.set_observed(key, None);
+        }
+    }
+
+    pub(super) fn settings_of(&self, name: InterfaceName) -> Vec<(InterfaceName, &'static str)> {
+        let on_it = self.settings.range((name, "")..).map(|found| *found.key);
+        on_it.take_while(|key| key.0 == name).collect()
+    }
+
+    /// Changes one route on either side and keeps the index by interface true.
+    pub(super) fn change_route(&mut self, key: RouteKey, change: impl FnOnce(&mut Tracker<RouteKey, Route>)) {
+        let before = self.interfaces_of(&key);
+        change(&mut self.routes);
+        let after = self.interfaces_of(&key);
+        if before == after {
+            return;
+        }
+        for name in before.into_iter().flatten() {
+            let empty =
+                self.routes_by_interface.get_mut(&name).is_some_and(|keys| keys.remove(&key) && keys.is_empty());
+            if empty {
+                self.routes_by_interface.remove(&name);
+            }
+        }
+        for name in after.into_iter().flatten() {
+            self.routes_by_interface.entry(name).or_default().insert(key);
+        }
+    }
+
+    /// Builds the index anew, after a look.
+    pub(super) fn index_routes(&mut self) {
+        self.routes_by_interface.clear();
+        let both = self.routes.iter_desired().chain(self.routes.iter_observed());
+        for (key, route) in both {
+            if let Some(name) = route_interface(route) {
+                self.routes_by_interface.entry(name).or_default().insert(*key);
+            }
+        }
+    }
+
+    fn interfaces_of(&self, key: &RouteKey) -> [Option<InterfaceName>; 2] {
+        [self.routes.desired(key), self.routes.observed(key)].map(|route| route.and_then(route_interface))
+    }
+}

@@ -1,0 +1,431 @@
+//! The pure machine.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+use std::time::Duration;
+
+use calico_core::delta::Tracker;
+use calico_core::net::{InterfaceName, Mac};
+use calico_core::table::{
+    BaseChain, Chain, ChainName, Datum, Delta, Element, FieldType, Fingerprint, InterfaceSetting, Neighbor, Route,
+    RouteKey, RouteTarget, SetDecl, SetName, Verdict,
+};
+
+use super::plan;
+use super::retry::{Object, ReconcileConfig, Retries};
+use crate::{ApplyReport, DataplaneError, HostChange, LinkState, Observed};
+
+/// Holds what should be beside what is, and hands out what to write.
+///
+/// Calls, in any order: [`desire`](Self::desire), [`set_in_sync`](Self::set_in_sync),
+/// [`set_bgp_settled`](Self::set_bgp_settled) and [`host_change`](Self::host_change) when something happened. Then, until both
+/// have nothing: if [`wants_look`](Self::wants_look), look at the host and call [`observed`](Self::observed) or
+/// [`look_failed`](Self::look_failed); carry out what [`poll`](Self::poll) gives and call [`report`](Self::report). Come back at
+/// [`poll_timeout`](Self::poll_timeout) at the latest. Times are counted from any fixed moment.
+#[derive(Debug)]
+pub struct Reconciler {
+    pub(super) config: ReconcileConfig,
+    pub(super) skeleton: Delta,
+    pub(super) in_sync: bool,
+    pub(super) bgp_settled: bool,
+    pub(super) look: Look,
+    pub(super) table_present: bool,
+    pub(super) chains: Tracker<ChainName, ChainMark>,
+    pub(super) bodies: BTreeMap<ChainName, Chain>,
+    /// A set without a declaration is none that we would write.
+    pub(super) sets: Tracker<SetName, Option<SetDecl>>,
+    /// Sets and maps whose keys start with an interface.
+    pub(super) interface_sets: BTreeSet<SetName>,
+    pub(super) elements: Tracker<(SetName, Box<[Datum]>), Option<Verdict>>,
+    pub(super) routes: Tracker<RouteKey, Route>,
+    pub(super) routes_by_interface: BTreeMap<InterfaceName, BTreeSet<RouteKey>>,
+    pub(super) neighbors: Tracker<(InterfaceName, IpAddr), Mac>,
+    pub(super) settings: Tracker<(InterfaceName, &'static str), String>,
+    pub(super) links: BTreeMap<InterfaceName, LinkState>,
+    pub(super) retries: Retries,
+    /// Most items of the next transaction, while the one to blame for a failure is sought.
+    pub(super) limit: Option<usize>,
+    /// Objects found to blame since the last transaction that worked.
+    blamed: Vec<Object>,
+    in_flight: Option<Vec<Object>>,
+    deferred: Vec<HostChange>,
+}
+
+/// What is compared of a chain.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct ChainMark {
+    pub(super) base: Option<BaseChain>,
+    pub(super) fingerprint: Option<Fingerprint>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Look {
+    Wanted,
+    Done,
+}
+
+/// How far a workload's interface is programmed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum WorkloadState {
+    /// Nothing is known of such a workload.
+    Unknown,
+    /// Policy, routes, neighbours and settings are in the kernel.
+    Programmed,
+    /// Something is not there yet.
+    Waiting {
+        /// What, and why if that is known.
+        reasons: Vec<String>,
+    },
+}
+
+/// After so many lone objects failed in a row, none of them is to blame: the kernel refuses everything.
+const BLAME_LIMIT: usize = 3;
+
+impl Reconciler {
+    /// A machine that desires the skeleton and knows nothing of the host.
+    pub fn new(skeleton: Delta, config: ReconcileConfig) -> Self {
+        let mut machine = Self {
+            retries: Retries::new(config.retry),
+            config,
+            skeleton: Delta::default(),
+            in_sync: false,
+            bgp_settled: false,
+            look: Look::Wanted,
+            table_present: false,
+            chains: Tracker::default(),
+            bodies: BTreeMap::new(),
+            sets: Tracker::default(),
+            interface_sets: BTreeSet::new(),
+            elements: Tracker::default(),
+            routes: Tracker::default(),
+            routes_by_interface: BTreeMap::new(),
+            neighbors: Tracker::default(),
+            settings: Tracker::default(),
+            links: BTreeMap::new(),
+            limit: None,
+            blamed: Vec::new(),
+            in_flight: None,
+            deferred: Vec::new(),
+        };
+        machine.desire(&skeleton);
+        machine.skeleton = skeleton;
+        machine
+    }
+
+    /// Takes in a change of the desired state. Removals in it come before additions.
+    pub fn desire(&mut self, change: &Delta) {
+        for name in &change.chains_removed {
+            self.bodies.remove(name);
+            self.chains.remove_desired(name.clone());
+            self.retries.forget(&Object::Chain(name.clone()));
+        }
+        for name in &change.sets_removed {
+            self.sets.remove_desired(name.clone());
+            self.interface_sets.remove(name);
+            plan::elements_of(&self.elements, name).into_iter().for_each(|key| self.elements.remove_desired(key));
+            self.retries.forget(&Object::Set(name.clone()));
+        }
+        for decl in &change.sets_added {
+            if decl.key.first() == Some(&FieldType::Interface) {
+                self.interface_sets.insert(decl.name.clone());
+            }
+            self.sets.set_desired(decl.name.clone(), Some(decl.clone()));
+        }
+        for chain in &change.chains_set {
+            self.chains.set_desired(chain.name.clone(), ChainMark::of(chain));
+            self.bodies.insert(chain.name.clone(), chain.clone());
+            self.retries.forget(&Object::Chain(chain.name.clone()));
+        }
+        for change in &change.elements {
+            self.retries.forget(&Object::Set(change.set.clone()));
+            for element in &change.removed {
+                self.retries.forget(&plan::entry(&change.set, &element.key));
+                self.elements.remove_desired((change.set.clone(), element.key.clone()));
+            }
+            for Element { key, verdict } in &change.added {
+                self.retries.forget(&plan::entry(&change.set, key));
+                self.elements.set_desired((change.set.clone(), key.clone()), verdict.clone());
+            }
+        }
+        self.desire_host_objects(change);
+    }
+
+    fn desire_host_objects(&mut self, change: &Delta) {
+        for key in &change.routes_removed {
+            self.change_route(*key, |routes| routes.remove_desired(*key));
+        }
+        for route in &change.routes_set {
+            self.retries.forget(&Object::Route(route.key));
+            self.change_route(route.key, |routes| routes.set_desired(route.key, *route));
+        }
+        for Neighbor { interface, address, .. } in &change.neighbors_removed {
+            self.neighbors.remove_desired((*interface, *address));
+        }
+        for Neighbor { interface, address, mac } in &change.neighbors_set {
+            self.retries.forget(&Object::Neighbor(*interface, *address));
+            self.neighbors.set_desired((*interface, *address), *mac);
+        }
+        for interface in &change.settings_dropped {
+            for key in self.settings_of(*interface) {
+                // Forgotten on both sides: what was written stays, and the next workload there gets all of its own.
+                self.settings.remove_desired(key);
+                self.settings.set_observed(key, None);
+                self.retries.forget(&Object::Setting(key.0, key.1));
+            }
+        }
+        for InterfaceSetting { interface, path, value } in &change.settings {
+            self.retries.forget(&Object::Setting(*interface, path));
+            self.settings.set_desired((*interface, path), value.clone());
+        }
+    }
+
+    /// The desired state is complete: from now on the host is made like it.
+    pub const fn set_in_sync(&mut self) {
+        self.in_sync = true;
+    }
+
+    /// The BGP speaker has heard all there is: learned routes that it did not ask for are stale and go.
+    pub const fn set_bgp_settled(&mut self) {
+        self.bgp_settled = true;
+    }
+
+    /// Whether somebody must look at the host before anything is written.
+    pub fn wants_look(&self, now: Duration) -> bool {
+        self.look == Look::Wanted && self.in_flight.is_none() && self.retries.may_try(&Object::Look, now)
+    }
+
+    /// What the host holds. A look that was overtaken by a write of ours in flight is thrown away.
+    pub fn observed(&mut self, seen: Observed) {
+        if self.in_flight.is_some() {
+            self.look = Look::Wanted;
+            return;
+        }
+        self.look = Look::Done;
+        self.retries.forget(&Object::Look);
+        self.table_present = seen.table_present;
+        let mark = |chain: crate::ObservedChain| ChainMark { base: chain.base, fingerprint: chain.fingerprint };
+        self.chains.observe_all(seen.chains.into_iter().map(|(name, chain)| (name, mark(chain))));
+        let elements = seen.sets.iter().flat_map(|(name, set)| {
+            set.elements.iter().map(|element| ((name.clone(), element.key.clone()), element.verdict.clone()))
+        });
+        self.elements.observe_all(elements);
+        self.sets.observe_all(seen.sets.into_iter().map(|(name, set)| (name, set.decl)));
+        let links = core::mem::take(&mut self.links);
+        for name in links.keys().chain(seen.links.keys()).copied().collect::<BTreeSet<_>>() {
+            let (before, after) = (links.get(&name).copied(), seen.links.get(&name).copied());
+            self.links.extend(before.map(|state| (name, state)));
+            self.change_link(name, after);
+        }
+        self.routes.observe_all(seen.routes);
+        self.neighbors.observe_all(seen.neighbors.iter().map(|n| ((n.interface, n.address), n.mac)));
+        self.index_routes();
+        // The look itself is newer than whatever a link change made doubtful.
+        self.look = Look::Done;
+    }
+
+    /// Looking failed.
+    pub fn look_failed(&mut self, error: &DataplaneError, now: Duration) {
+        self.retries.failed(Object::Look, chain_of(error), now);
+    }
+
+    /// Somebody changed something on the host.
+    pub fn host_change(&mut self, change: HostChange) {
+        if self.in_flight.is_some() {
+            self.deferred.push(change);
+            return;
+        }
+        match change {
+            HostChange::Link { name, state } => self.change_link(name, state),
+            HostChange::Route { key, route } => {
+                self.retries.forget(&Object::Route(key));
+                self.change_route(key, |routes| routes.set_observed(key, route));
+            }
+            HostChange::Neighbor { neighbor, present } => {
+                let Neighbor { interface, address, mac } = neighbor;
+                self.neighbors.set_observed((interface, address), present.then_some(mac));
+            }
+            HostChange::Ruleset | HostChange::Overrun => self.look = Look::Wanted,
+        }
+    }
+
+    /// What to carry out now. Nothing more is given until it is reported.
+    pub fn poll(&mut self, now: Duration) -> Option<Delta> {
+        if self.in_flight.is_some() || self.look != Look::Done {
+            return None;
+        }
+        let ruleset_may = self.retries.may_try(&Object::Ruleset, now);
+        let (delta, items) = if self.in_sync {
+            let (mut delta, items) = if ruleset_may { plan::ruleset(self, now) } else { Default::default() };
+            plan::host_objects(self, now, &mut delta);
+            (delta, items)
+        } else if !self.table_present && ruleset_may {
+            (self.skeleton.clone(), vec![Object::Ruleset])
+        } else {
+            return None;
+        };
+        if delta.is_empty() {
+            return None;
+        }
+        self.in_flight = Some(items);
+        Some(delta)
+    }
+
+    /// When to come back at the latest, if nothing else happens.
+    pub fn poll_timeout(&self, now: Duration) -> Option<Duration> {
+        self.retries.next_due(now)
+    }
+
+    /// How carrying out what [`poll`](Self::poll) gave went.
+    pub fn report(&mut self, delta: &Delta, outcome: &ApplyReport, now: Duration) {
+        let items = self.in_flight.take().unwrap_or_default();
+        match &outcome.ruleset {
+            None => self.ruleset_took_effect(delta, &items),
+            Some(error) => self.ruleset_failed(error, items, now),
+        }
+        self.host_objects_took_effect(delta, outcome, now);
+        for change in core::mem::take(&mut self.deferred) {
+            self.host_change(change);
+        }
+    }
+
+    /// What failed last and waits for its next try, with the reason.
+    pub fn failures(&self) -> impl Iterator<Item = (&Object, &str)> {
+        self.retries.iter()
+    }
+
+    /// Whether the host is as it should be, as far as known; what waits for an interface counts as missing.
+    pub fn is_settled(&self) -> bool {
+        let ruleset = self.chains.pending_len() + self.sets.pending_len() + self.elements.pending_len();
+        let rest = self.routes.pending_len() + self.neighbors.pending_len() + self.settings.pending_len();
+        self.in_sync && self.look == Look::Done && self.in_flight.is_none() && ruleset + rest == 0
+    }
+
+    /// How far one workload is programmed.
+    pub fn workload_state(&self, interface: InterfaceName) -> WorkloadState {
+        plan::workload_state(self, interface)
+    }
+
+    fn ruleset_took_effect(&mut self, delta: &Delta, items: &[Object]) {
+        if items.is_empty() {
+            return;
+        }
+        self.table_present = true;
+        self.limit = None;
+        self.blamed.clear();
+        self.retries.forget(&Object::Ruleset);
+        items.iter().for_each(|item| self.retries.forget(item));
+        for name in &delta.chains_removed {
+            self.chains.set_observed(name.clone(), None);
+        }
+        for name in &delta.sets_removed {
+            self.sets.set_observed(name.clone(), None);
+            plan::elements_of(&self.elements, name).into_iter().for_each(|key| self.elements.set_observed(key, None));
+        }
+        for decl in &delta.sets_added {
+            self.sets.set_observed(decl.name.clone(), Some(Some(decl.clone())));
+        }
+        for chain in &delta.chains_set {
+            self.chains.set_observed(chain.name.clone(), Some(ChainMark::of(chain)));
+        }
+        for change in &delta.elements {
+            for element in &change.removed {
+                self.elements.set_observed((change.set.clone(), element.key.clone()), None);
+            }
+            for Element { key, verdict } in &change.added {
+                self.elements.set_observed((change.set.clone(), key.clone()), Some(verdict.clone()));
+            }
+        }
+    }
+
+    fn ruleset_failed(&mut self, error: &DataplaneError, mut items: Vec<Object>, now: Duration) {
+        if matches!(error, DataplaneError::Raced) {
+            self.look = Look::Wanted;
+            self.retries.failed(Object::Ruleset, chain_of(error), now);
+            return;
+        }
+        if items.len() > 1 {
+            self.limit = Some(items.len() / 2);
+            return;
+        }
+        let blamed = items.pop().unwrap_or(Object::Ruleset);
+        self.retries.failed(blamed.clone(), chain_of(error), now);
+        self.limit = None;
+        self.blamed.push(blamed);
+        // What is believed of the host may be what is wrong.
+        self.look = Look::Wanted;
+        if self.blamed.len() >= BLAME_LIMIT {
+            self.retries.failed(Object::Ruleset, chain_of(error), now);
+            for object in core::mem::take(&mut self.blamed) {
+                if object != Object::Ruleset {
+                    self.retries.forget(&object);
+                }
+            }
+        }
+    }
+
+    fn host_objects_took_effect(&mut self, delta: &Delta, outcome: &ApplyReport, now: Duration) {
+        let routes: BTreeMap<_, _> = outcome.routes.iter().map(|failure| (failure.key, &failure.error)).collect();
+        let written = delta.routes_set.iter().map(|route| (route.key, Some(*route)));
+        for (key, route) in delta.routes_removed.iter().map(|key| (*key, None)).chain(written) {
+            let object = Object::Route(key);
+            match routes.get(&key) {
+                Some(error) => self.retries.failed(object, chain_of(error), now),
+                None => {
+                    self.retries.forget(&object);
+                    self.change_route(key, |routes| routes.set_observed(key, route));
+                }
+            }
+        }
+        let failed: BTreeMap<_, _> = outcome.neighbors.iter().map(|(n, e)| ((n.interface, n.address), e)).collect();
+        let gone = delta.neighbors_removed.iter().map(|neighbor| (neighbor, false));
+        for (neighbor, present) in gone.chain(delta.neighbors_set.iter().map(|neighbor| (neighbor, true))) {
+            let object = Object::Neighbor(neighbor.interface, neighbor.address);
+            let key = (neighbor.interface, neighbor.address);
+            match failed.get(&key) {
+                Some(error) => self.retries.failed(object, chain_of(error), now),
+                None => {
+                    self.retries.forget(&object);
+                    self.neighbors.set_observed(key, present.then_some(neighbor.mac));
+                }
+            }
+        }
+        let failed: BTreeMap<_, _> = outcome.settings.iter().map(|(s, e)| ((s.interface, s.path), e)).collect();
+        for InterfaceSetting { interface, path, value } in &delta.settings {
+            let key = (*interface, *path);
+            match failed.get(&key) {
+                Some(error) => self.retries.failed(Object::Setting(key.0, key.1), chain_of(error), now),
+                None => {
+                    self.retries.forget(&Object::Setting(key.0, key.1));
+                    self.settings.set_observed(key, Some(value.clone()));
+                }
+            }
+        }
+    }
+}
+
+impl ChainMark {
+    pub(super) fn of(chain: &Chain) -> Self {
+        Self { base: chain.base, fingerprint: Some(chain.fingerprint()) }
+    }
+}
+
+/// The interface that a route names.
+pub(super) const fn route_interface(route: &Route) -> Option<InterfaceName> {
+    match route.target {
+        RouteTarget::Interface(interface) | RouteTarget::ViaOnlink { interface, .. } => Some(interface),
+        _ => None,
+    }
+}
+
+/// An error with its causes.
+fn chain_of(error: &DataplaneError) -> String {
+    let mut text = error.to_string();
+    let mut cause = std::error::Error::source(error);
+    while let Some(inner) = cause {
+        text.push_str(": ");
+        text.push_str(&inner.to_string());
+        cause = inner.source();
+    }
+    text
+}

@@ -1,0 +1,317 @@
+//! From differences to one [`Delta`] that can be carried out as it stands.
+//!
+//! The nf_tables part is a list of items in an order of which every beginning is complete in itself: sets with their elements,
+//! chains after what they refer to, map entries after the chains that they lead to, removals last. So the list can be cut
+//! anywhere, which is how the object to blame for a failed transaction is found.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use calico_core::delta::Tracker;
+use calico_core::net::InterfaceName;
+use calico_core::table::{
+    Chain, ChainName, Datum, Delta, Element, ElementDelta, InterfaceSetting, Neighbor, RouteClass, SetDecl, SetKind,
+    SetName, Verdict,
+};
+
+use super::machine::{Reconciler, WorkloadState, route_interface};
+use super::retry::Object;
+
+type ElementKey = (SetName, Box<[Datum]>);
+
+/// The nf_tables part, and the object that each of its items stands for.
+pub(super) fn ruleset(machine: &Reconciler, now: Duration) -> (Delta, Vec<Object>) {
+    let mut plan = Plan {
+        machine,
+        now,
+        limit: machine.limit.unwrap_or(usize::MAX),
+        delta: Delta::default(),
+        items: Vec::new(),
+        sets: BTreeSet::new(),
+        chains: BTreeSet::new(),
+    };
+    let mut changes = plan.element_changes();
+    plan.sets(&mut changes);
+    plan.chains();
+    plan.entries(&changes);
+    if !machine.retries.any_of_ruleset() && machine.limit.is_none() {
+        plan.removals();
+    }
+    (plan.delta, plan.items)
+}
+
+struct Plan<'a> {
+    machine: &'a Reconciler,
+    now: Duration,
+    limit: usize,
+    delta: Delta,
+    items: Vec<Object>,
+    /// Sets that this delta makes.
+    sets: BTreeSet<SetName>,
+    /// Chains that this delta writes.
+    chains: BTreeSet<ChainName>,
+}
+
+impl Plan<'_> {
+    fn may(&self, object: &Object) -> bool {
+        self.items.len() < self.limit && self.machine.retries.may_try(object, self.now)
+    }
+
+    /// Element changes by set, of sets that are wanted.
+    fn element_changes(&self) -> BTreeMap<SetName, ElementDelta> {
+        let mut changes: BTreeMap<SetName, ElementDelta> = BTreeMap::new();
+        for difference in self.machine.elements.pending() {
+            let (set, key) = difference.key;
+            if self.machine.sets.desired(set).is_none() {
+                continue;
+            }
+            let change = changes.entry(set.clone()).or_insert_with(|| ElementDelta {
+                set: set.clone(),
+                removed: Vec::new(),
+                added: Vec::new(),
+            });
+            let element = |verdict: &Option<Verdict>| Element { key: key.clone(), verdict: verdict.clone() };
+            change.removed.extend(difference.observed.map(element));
+            change.added.extend(difference.desired.map(element));
+        }
+        changes
+    }
+
+    fn sets(&mut self, changes: &mut BTreeMap<SetName, ElementDelta>) {
+        let machine = self.machine;
+        for difference in machine.sets.pending() {
+            let Some(Some(decl)) = difference.desired else { continue };
+            let object = Object::Set(difference.key.clone());
+            if !self.may(&object) {
+                changes.remove(&decl.name);
+                continue;
+            }
+            if difference.observed.is_some() {
+                self.replace_set(decl);
+                changes.remove(&decl.name);
+            } else if decl.kind != SetKind::VerdictMap {
+                self.delta.elements.extend(changes.remove(&decl.name));
+            }
+            self.delta.sets_added.push(decl.clone());
+            self.sets.insert(decl.name.clone());
+            self.items.push(object);
+        }
+        let is_map =
+            |name: &SetName| matches!(machine.sets.desired(name), Some(Some(decl)) if decl.kind == SetKind::VerdictMap);
+        let plain: Vec<SetName> = changes.keys().filter(|name| !is_map(name)).cloned().collect();
+        for name in plain {
+            let object = Object::Set(name.clone());
+            let change = changes.remove(&name);
+            if self.may(&object) {
+                self.delta.elements.extend(change);
+                self.items.push(object);
+            }
+        }
+    }
+
+    /// A set of our name but not of our making: it goes, with everything that refers to it, and all is written anew.
+    fn replace_set(&mut self, decl: &SetDecl) {
+        let machine = self.machine;
+        self.delta.sets_removed.push(decl.name.clone());
+        for (name, chain) in &machine.bodies {
+            if chain.set_references().any(|set| *set == decl.name) && self.chains.insert(name.clone()) {
+                self.delta.chains_set.push(chain.clone());
+            }
+        }
+        let keys = elements_of(&machine.elements, &decl.name);
+        let added = keys.into_iter().filter_map(|key| {
+            let verdict = machine.elements.desired(&key)?.clone();
+            Some(Element { key: key.1, verdict })
+        });
+        self.delta.elements.push(ElementDelta { set: decl.name.clone(), removed: Vec::new(), added: added.collect() });
+    }
+
+    fn chains(&mut self) {
+        let machine = self.machine;
+        let mut visited = BTreeSet::new();
+        for difference in machine.chains.pending() {
+            if difference.desired.is_some() {
+                self.chain_after_its_targets(difference.key, &mut visited, 0);
+            }
+        }
+    }
+
+    fn chain_after_its_targets(&mut self, name: &ChainName, visited: &mut BTreeSet<ChainName>, depth: usize) {
+        let machine = self.machine;
+        let Some(body) = machine.bodies.get(name) else { return };
+        if depth > MAX_DEPTH || machine.chains.is_settled(name) || !visited.insert(name.clone()) {
+            return;
+        }
+        for target in body.chain_references() {
+            self.chain_after_its_targets(target, visited, depth + 1);
+        }
+        let object = Object::Chain(name.clone());
+        if self.chains.contains(name) || !self.may(&object) || !self.references_exist(body) {
+            return;
+        }
+        let observed = machine.chains.observed(name);
+        if observed.is_some_and(|mark| mark.base != body.base) {
+            self.delta.chains_removed.push(name.clone());
+        }
+        self.delta.chains_set.push(body.clone());
+        self.chains.insert(name.clone());
+        self.items.push(object);
+    }
+
+    fn references_exist(&self, body: &Chain) -> bool {
+        body.chain_references().all(|chain| self.chain_exists(chain))
+            && body.set_references().all(|set| self.set_exists(set))
+    }
+
+    fn chain_exists(&self, name: &ChainName) -> bool {
+        self.chains.contains(name) || self.machine.chains.observed(name).is_some()
+    }
+
+    fn set_exists(&self, name: &SetName) -> bool {
+        let as_wanted = || self.machine.sets.observed(name).is_some() && self.machine.sets.is_settled(name);
+        self.sets.contains(name) || as_wanted()
+    }
+
+    fn entries(&mut self, changes: &BTreeMap<SetName, ElementDelta>) {
+        for (set, change) in changes.iter().filter(|(set, _)| self.set_exists(set)).collect::<Vec<_>>() {
+            let mut taken = ElementDelta { set: set.clone(), removed: Vec::new(), added: Vec::new() };
+            // Whatever is to be absent goes first and in any case: that only ever closes.
+            let added: BTreeMap<&[Datum], &Element> =
+                change.added.iter().map(|element| (&*element.key, element)).collect();
+            let removed: BTreeMap<&[Datum], &Element> =
+                change.removed.iter().map(|element| (&*element.key, element)).collect();
+            let keys: BTreeSet<&[Datum]> = added.keys().chain(removed.keys()).copied().collect();
+            for key in keys {
+                let object = entry(set, key);
+                let target = added.get(key).and_then(|element| element.verdict.as_ref()?.target());
+                if !self.may(&object) || !target.is_none_or(|chain| self.chain_exists(chain)) {
+                    continue;
+                }
+                taken.removed.extend(removed.get(key).map(|element| (*element).clone()));
+                taken.added.extend(added.get(key).map(|element| (*element).clone()));
+                self.items.push(object);
+            }
+            if !taken.removed.is_empty() || !taken.added.is_empty() {
+                self.delta.elements.push(taken);
+            }
+        }
+    }
+
+    fn removals(&mut self) {
+        let machine = self.machine;
+        for difference in machine.chains.pending().filter(|difference| difference.desired.is_none()) {
+            self.delta.chains_removed.push(difference.key.clone());
+            self.items.push(Object::Chain(difference.key.clone()));
+        }
+        for difference in machine.sets.pending().filter(|difference| difference.desired.is_none()) {
+            self.delta.sets_removed.push(difference.key.clone());
+            self.items.push(Object::Set(difference.key.clone()));
+        }
+    }
+}
+
+/// Routes, neighbours and settings that can be written now.
+pub(super) fn host_objects(machine: &Reconciler, now: Duration, delta: &mut Delta) {
+    let exists = |name: InterfaceName| machine.links.contains_key(&name);
+    let up = |name: InterfaceName| machine.links.get(&name).is_some_and(|link| link.up);
+    let may = |object: Object| machine.retries.may_try(&object, now);
+    for difference in machine.routes.pending() {
+        let key = *difference.key;
+        let stale = difference.observed.is_some_and(|route| route.class == RouteClass::Bgp) && !machine.bgp_settled;
+        match difference.desired {
+            _ if !may(Object::Route(key)) => {}
+            Some(route) if route_interface(route).is_none_or(up) => delta.routes_set.push(*route),
+            None if !stale => delta.routes_removed.push(key),
+            _ => {}
+        }
+    }
+    for difference in machine.neighbors.pending() {
+        let (interface, address) = *difference.key;
+        let neighbor = |mac| Neighbor { interface, address, mac };
+        match (difference.desired, difference.observed) {
+            _ if !may(Object::Neighbor(interface, address)) || !up(interface) => {}
+            (Some(mac), _) => delta.neighbors_set.push(neighbor(*mac)),
+            (None, Some(mac)) => delta.neighbors_removed.push(neighbor(*mac)),
+            (None, None) => {}
+        }
+    }
+    for difference in machine.settings.pending() {
+        let (interface, path) = *difference.key;
+        let Some(value) = difference.desired else { continue };
+        if exists(interface) && may(Object::Setting(interface, path)) {
+            delta.settings.push(InterfaceSetting { interface, path, value: value.clone() });
+        }
+    }
+}
+
+pub(super) fn workload_state(machine: &Reconciler, interface: InterfaceName) -> WorkloadState {
+    let first = Datum::Interface(interface);
+    let mut entries: Vec<(&ElementKey, &Option<Verdict>)> = Vec::new();
+    let keys: Vec<ElementKey> = machine.interface_sets.iter().map(|set| (set.clone(), Box::from([first]))).collect();
+    for start in &keys {
+        let found = machine.elements.range(start..);
+        let mine = found.take_while(|found| found.key.0 == start.0 && found.key.1.first() == Some(&first));
+        entries.extend(mine.filter_map(|found| Some((found.key, found.desired?))));
+    }
+    if entries.is_empty() {
+        return WorkloadState::Unknown;
+    }
+    let mut objects = BTreeSet::new();
+    for (element, verdict) in entries {
+        if !machine.elements.is_settled(element) {
+            objects.insert(entry(&element.0, &element.1));
+        }
+        if let Some(target) = verdict.as_ref().and_then(Verdict::target) {
+            missing_below(machine, target, &mut objects, 0);
+        }
+    }
+    for route in machine.routes_by_interface.get(&interface).into_iter().flatten() {
+        if !machine.routes.is_settled(route) {
+            objects.insert(Object::Route(*route));
+        }
+    }
+    let neighbors = machine.neighbors.pending().filter(|found| found.key.0 == interface);
+    objects.extend(neighbors.map(|found| Object::Neighbor(found.key.0, found.key.1)));
+    let settings = machine.settings.pending().filter(|found| found.key.0 == interface);
+    objects.extend(settings.map(|found| Object::Setting(found.key.0, found.key.1)));
+    if objects.is_empty() {
+        return WorkloadState::Programmed;
+    }
+    let down = !machine.links.get(&interface).is_some_and(|link| link.up);
+    let waits = down.then(|| format!("interface {interface} is not there or not up"));
+    let reason =
+        |object: &Object| match machine.retries.error(object).or_else(|| machine.retries.error(&Object::Ruleset)) {
+            Some(error) => format!("{object}: {error}"),
+            None => format!("{object} is not written yet"),
+        };
+    WorkloadState::Waiting { reasons: waits.into_iter().chain(objects.iter().map(reason)).collect() }
+}
+
+fn missing_below(machine: &Reconciler, name: &ChainName, objects: &mut BTreeSet<Object>, depth: usize) {
+    if !machine.chains.is_settled(name) {
+        objects.insert(Object::Chain(name.clone()));
+    }
+    let Some(body) = machine.bodies.get(name).filter(|_| depth <= MAX_DEPTH) else { return };
+    for set in body.set_references() {
+        if !machine.sets.is_settled(set) {
+            objects.insert(Object::Set(set.clone()));
+        }
+    }
+    for target in body.chain_references() {
+        missing_below(machine, target, objects, depth + 1);
+    }
+}
+
+/// Keys of all elements of a set, on either side.
+pub(super) fn elements_of(elements: &Tracker<ElementKey, Option<Verdict>>, set: &SetName) -> Vec<ElementKey> {
+    let first: ElementKey = (set.clone(), Box::new([]));
+    elements.range(first..).map(|found| found.key.clone()).take_while(|key| key.0 == *set).collect()
+}
+
+pub(super) fn entry(map: &SetName, key: &[Datum]) -> Object {
+    let text: Vec<String> = key.iter().map(ToString::to_string).collect();
+    Object::Entry(map.clone(), text.join(" . "))
+}
+
+/// Far more than chains are nested; it only bounds recursion.
+const MAX_DEPTH: usize = 16;
