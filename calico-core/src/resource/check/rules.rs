@@ -7,7 +7,8 @@ use serde_json::Value;
 use super::Checker;
 use crate::net::{Cidr, Family, Port, Protocol};
 use crate::resource::path::Path;
-use crate::resource::{Action, EntityRule, Icmp, PolicyType, Rule};
+use crate::resource::{Action, EntityRule, Fault, Icmp, PolicyType, Rule};
+use crate::selector::Selector;
 
 /// Where rules stand: some fields are allowed in some places only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -208,7 +209,7 @@ impl Checker {
         }
     }
 
-    /// A selector: bounded, and `global(` only where it means something.
+    /// A selector: well-formed, bounded, and `global(` only where it means something.
     pub(super) fn selector(&mut self, text: &str, path: Path<'_>, global: GlobalWord) {
         if self.is_manifest() && text.len() > MAX_SELECTOR {
             let shown: String = text.chars().take(60).collect();
@@ -225,6 +226,10 @@ impl Checker {
                 _ => "global() is for namespace selectors of rules only",
             };
             self.refuse(path, text.to_string(), reason);
+        }
+        if let Err(error) = Selector::parse(text) {
+            let fault = Fault::value(path, Some(text.to_string()), format_args!("selector syntax {error}"));
+            self.faults.push(fault.at_offset(error.position()));
         }
     }
 

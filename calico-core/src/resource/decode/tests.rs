@@ -242,3 +242,15 @@ fn faults_read_like_upstreams() {
          10.0.0.0/24 or fd00::/64)"
     );
 }
+
+#[test]
+fn selectors_are_parsed_and_the_place_of_the_fault_is_kept() {
+    let document = json!({"metadata": {"name": "x"}, "spec": {
+        "selector": "a == ", "namespaceSelector": "has(b", "ingress": [{"action": "Deny", "source": {"notSelector": "= 'x'"}}]}});
+    let faults = Resource::decode(Kind::GlobalNetworkPolicy, &document).unwrap_err();
+    assert_eq!(paths(&faults), ["spec.selector", "spec.namespaceSelector", "spec.ingress[0].source.notSelector"]);
+    assert!(faults.iter().all(|fault| fault.offset.is_some()));
+    assert_eq!(faults[2].offset, Some(0));
+    let pool = json!({"metadata": {"name": "x"}, "spec": {"cidr": "10.0.0.0/16", "nodeSelector": "all("}});
+    assert_eq!(paths(&Resource::decode(Kind::IpPool, &pool).unwrap_err()), ["spec.nodeSelector"]);
+}
