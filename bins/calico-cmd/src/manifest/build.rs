@@ -1,0 +1,184 @@
+//! Parser events to values and marks.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+
+use saphyr_parser::{Event, Parser, ScalarStyle, ScanError, Span, Tag};
+use serde_json::{Map, Value};
+
+use super::mark::{Children, Marked, Position};
+use super::{MAX_BYTES, scalar};
+
+/// Deepest nesting; upstream's kinds need eight.
+const MAX_DEPTH: usize = 64;
+/// Most nodes that all aliases of a file may expand to.
+const MAX_ALIAS_NODES: usize = 100_000;
+
+/// A syntax error.
+#[derive(Debug)]
+pub(super) struct BuildError {
+    pub(super) document: usize,
+    pub(super) position: Position,
+    pub(super) reason: String,
+}
+
+type Node = (Value, Marked);
+
+/// Every document of the text, the empty ones included.
+pub(super) fn documents(text: &str) -> Result<Vec<Node>, BuildError> {
+    let mut builder = Builder { documents: Vec::new(), open: Vec::new(), anchors: HashMap::new(), alias_nodes: 0 };
+    if text.len() > MAX_BYTES {
+        return Err(builder.error(Position { line: 1, column: 1 }, format!("larger than {MAX_BYTES} bytes")));
+    }
+    let mut parser = Parser::new_from_str(text.strip_prefix('\u{feff}').unwrap_or(text));
+    while let Some(event) = parser.next_event() {
+        let (event, span) = event.map_err(|error| builder.scan_error(&error))?;
+        builder.take(event, span)?;
+    }
+    Ok(builder.documents)
+}
+
+struct Builder {
+    documents: Vec<Node>,
+    open: Vec<Open>,
+    anchors: HashMap<usize, Node>,
+    alias_nodes: usize,
+}
+
+/// A collection whose end has not been seen.
+struct Open {
+    anchor: usize,
+    start: Position,
+    content: Content,
+}
+
+enum Content {
+    List(Vec<Value>, Vec<Marked>),
+    Map { members: Map<String, Value>, marks: Vec<(String, Position, Marked)>, key: Option<(String, Position)> },
+}
+
+impl Builder {
+    fn error(&self, position: Position, reason: impl Into<String>) -> BuildError {
+        BuildError { document: self.documents.len() + 1, position, reason: reason.into() }
+    }
+
+    fn scan_error(&self, error: &ScanError) -> BuildError {
+        let marker = error.marker();
+        let position = Position { line: marker.line().max(1), column: marker.col() + 1 };
+        self.error(position, error.info())
+    }
+
+    fn take(&mut self, event: Event<'_>, span: Span) -> Result<(), BuildError> {
+        let start = Position { line: span.start.line(), column: span.start.col() + 1 };
+        match event {
+            Event::Scalar(text, style, anchor, tag) => {
+                let value = self.scalar(&text, style, tag.as_deref(), start)?;
+                let is_quoted = matches!(style, ScalarStyle::SingleQuoted | ScalarStyle::DoubleQuoted);
+                let is_flat = span.start.line() == span.end.line() && value.is_string();
+                let column = start.column + usize::from(is_quoted);
+                let marks = Marked { value: Position { column, ..start }, is_flat, children: Children::None };
+                if let Some(Open { content: Content::Map { key: key @ None, .. }, .. }) = self.open.last_mut() {
+                    if value.is_null() {
+                        return Err(self.error(start, "a key is missing"));
+                    }
+                    *key = Some((text.into_owned(), start));
+                    return Ok(());
+                }
+                self.finish(anchor, (value, marks), start)
+            }
+            Event::Alias(anchor) => {
+                let Some(node) = self.anchors.get(&anchor).cloned() else {
+                    return Err(self.error(start, "the alias is part of what it refers to"));
+                };
+                self.alias_nodes += size(&node.0);
+                if self.alias_nodes > MAX_ALIAS_NODES {
+                    return Err(self.error(start, format!("aliases expand to more than {MAX_ALIAS_NODES} nodes")));
+                }
+                self.finish(0, node, start)
+            }
+            Event::SequenceStart(anchor, tag) => self.open(anchor, tag, start, Content::List(Vec::new(), Vec::new())),
+            Event::MappingStart(anchor, tag) => {
+                self.open(anchor, tag, start, Content::Map { members: Map::new(), marks: Vec::new(), key: None })
+            }
+            Event::SequenceEnd | Event::MappingEnd => self.close(start),
+            Event::Nothing | Event::StreamStart | Event::StreamEnd | Event::DocumentStart(_) | Event::DocumentEnd => {
+                Ok(())
+            }
+        }
+    }
+
+    fn scalar(&self, text: &str, style: ScalarStyle, tag: Option<&Tag>, at: Position) -> Result<Value, BuildError> {
+        match tag {
+            Some(tag) if tag.is_yaml_core_schema() && tag.suffix == "str" => Ok(text.into()),
+            Some(tag) if !tag.is_yaml_core_schema() => Err(self.error(at, format!("tag {tag} is not supported"))),
+            _ if style == ScalarStyle::Plain => Ok(scalar::resolve(text)),
+            _ => Ok(text.into()),
+        }
+    }
+
+    fn open(
+        &mut self,
+        anchor: usize,
+        tag: Option<Cow<'_, Tag>>,
+        start: Position,
+        content: Content,
+    ) -> Result<(), BuildError> {
+        if let Some(tag) = tag.filter(|tag| !tag.is_yaml_core_schema()) {
+            return Err(self.error(start, format!("tag {tag} is not supported")));
+        }
+        if self.open.len() >= MAX_DEPTH {
+            return Err(self.error(start, format!("nested deeper than {MAX_DEPTH} levels")));
+        }
+        if let Some(Open { content: Content::Map { key: None, .. }, .. }) = self.open.last() {
+            return Err(self.error(start, "a key must be plain text, not a list or mapping"));
+        }
+        self.open.push(Open { anchor, start, content });
+        Ok(())
+    }
+
+    fn close(&mut self, at: Position) -> Result<(), BuildError> {
+        let Some(open) = self.open.pop() else { return Err(self.error(at, "unbalanced end of a collection")) };
+        let (value, children) = match open.content {
+            Content::List(items, marks) => (Value::Array(items), Children::List(marks)),
+            Content::Map { members, marks, .. } => (Value::Object(members), Children::Map(marks)),
+        };
+        self.finish(open.anchor, (value, Marked { value: open.start, is_flat: false, children }), open.start)
+    }
+
+    /// Puts a finished node where it belongs.
+    fn finish(&mut self, anchor: usize, node: Node, at: Position) -> Result<(), BuildError> {
+        if anchor != 0 {
+            self.anchors.insert(anchor, node.clone());
+        }
+        let (value, mark) = node;
+        let Some(parent) = self.open.last_mut() else {
+            self.documents.push((value, mark));
+            self.anchors.clear();
+            return Ok(());
+        };
+        match &mut parent.content {
+            Content::List(items, marks) => {
+                items.push(value);
+                marks.push(mark);
+            }
+            Content::Map { members, marks, key } => {
+                let Some((name, key_at)) = key.take() else {
+                    return Err(self.error(at, "a key must be plain text, not an alias"));
+                };
+                if members.insert(name.clone(), value).is_some() {
+                    return Err(self.error(key_at, format!("key {name:?} appears twice in one mapping")));
+                }
+                marks.push((name, key_at, mark));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn size(value: &Value) -> usize {
+    1 + match value {
+        Value::Array(items) => items.iter().map(size).sum(),
+        Value::Object(members) => members.values().map(size).sum(),
+        _ => 0,
+    }
+}

@@ -1,0 +1,84 @@
+//! Logging: `tracing` events to standard error.
+
+use std::io::IsTerminal;
+use std::str::FromStr;
+
+use tracing_subscriber::EnvFilter;
+
+/// How much is logged; upstream's level names, any case.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum LogLevel {
+    /// Nothing (upstream: panic, fatal).
+    #[default]
+    Off,
+    /// Errors.
+    Error,
+    /// And warnings.
+    Warn,
+    /// And what happens.
+    Info,
+    /// And why.
+    Debug,
+    /// And everything else.
+    Trace,
+}
+
+/// Text that is no level.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is not a log level: give panic, fatal, error, warn, info, debug or trace")]
+pub struct LogLevelError(String);
+
+impl FromStr for LogLevel {
+    type Err = LogLevelError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        Ok(match text.to_ascii_lowercase().as_str() {
+            "panic" | "fatal" | "none" | "off" => Self::Off,
+            "error" => Self::Error,
+            "warn" | "warning" => Self::Warn,
+            "info" => Self::Info,
+            "debug" => Self::Debug,
+            "trace" => Self::Trace,
+            _ => return Err(LogLevelError(text.into())),
+        })
+    }
+}
+
+impl LogLevel {
+    const fn directive(self) -> &'static str {
+        match self {
+            Self::Off => "off",
+            Self::Error => "error",
+            Self::Warn => "warn",
+            Self::Info => "info",
+            Self::Debug => "debug",
+            Self::Trace => "trace",
+        }
+    }
+}
+
+/// Sends events to standard error from now on, coloured if that is a terminal and `NO_COLOR` is unset or empty. `filter` (as in
+/// `RUST_LOG`) refines the level per module. The first call of a process decides; further calls change nothing, so that a program
+/// may be run as a library.
+pub fn init(level: LogLevel, filter: Option<&str>) {
+    let filter = filter.and_then(|filter| EnvFilter::try_new(filter).ok());
+    let filter = filter.unwrap_or_else(|| EnvFilter::new(level.directive()));
+    let no_color = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+    let ansi = std::io::stderr().is_terminal() && !no_color;
+    let subscriber =
+        tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(ansi).finish();
+    let _already_set = tracing::subscriber::set_global_default(subscriber);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn upstreams_names_are_known() {
+        assert_eq!("PANIC".parse(), Ok(LogLevel::Off));
+        assert_eq!("Warning".parse(), Ok(LogLevel::Warn));
+        assert!("loud".parse::<LogLevel>().is_err());
+    }
+}
