@@ -1,6 +1,7 @@
 //! Fetch and store: one [`Datastore`] trait over the objects of `calico-core`, and what is built on it.
 
 mod error;
+pub mod ipam;
 mod revision;
 mod store;
 
