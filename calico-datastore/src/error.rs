@@ -44,6 +44,14 @@ pub enum DatastoreError {
         /// Field and fault.
         reason: String,
     },
+    /// No store can hold an object under this key.
+    #[error("{key} is no possible key: {reason}")]
+    InvalidKey {
+        /// Which.
+        key: ResourceKey,
+        /// What is wrong with it.
+        reason: String,
+    },
     /// The store cannot be reached, or does not answer in time. Retrying later may help.
     #[error("datastore is unavailable: {operation}")]
     Unavailable {

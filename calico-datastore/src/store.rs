@@ -20,6 +20,10 @@ use crate::{DatastoreError, Revision};
 ///   change of the scope, in order, none twice; several writes to one key may be merged into the last only by an explicit
 ///   [`DatastoreError::TooOld`].
 /// - An object that cannot be read does not fail a list or a watch: it is an [`Entry`] with a [`BadObject`].
+/// - A delete of an absent key that [`Precondition::None`] lets pass changes nothing: no event, no new revision.
+/// - A batch that names a key twice, or an object of another kind than its key's, is [`DatastoreError::Refused`]; a key that no
+///   store can hold (an empty name, a `/` in a name) is [`DatastoreError::InvalidKey`].
+/// - `metadata.resourceVersion` is never stored; [`Stored::revision`] is the one truth.
 /// - Methods may be called from many tasks at once; dropping a future cancels the wait, not necessarily the write.
 #[async_trait]
 pub trait Datastore: Send + Sync {
@@ -67,6 +71,20 @@ pub enum Scope {
     BlocksWithin(Cidr),
 }
 
+impl Scope {
+    /// Whether a key belongs to it.
+    pub fn contains(&self, key: &ResourceKey) -> bool {
+        match self {
+            Self::All => true,
+            Self::Kind(kind) => key.kind() == *kind,
+            Self::Namespace { kind, namespace } => key.kind() == *kind && key.namespace() == Some(namespace),
+            Self::Key(wanted) => key == wanted,
+            Self::AffinitiesOf(wanted) => matches!(key, ResourceKey::Affinity { owner, .. } if owner == wanted),
+            Self::BlocksWithin(cidr) => matches!(key, ResourceKey::Block(block) if cidr.covers(block)),
+        }
+    }
+}
+
 /// An object as stored.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
@@ -111,6 +129,45 @@ pub struct Listing {
     pub entries: Vec<Entry>,
     /// The revision of the picture: watch from here.
     pub revision: Revision,
+}
+
+impl Write {
+    /// Stores a new object.
+    pub fn create(key: ResourceKey, resource: Arc<Resource>) -> Self {
+        Self::put(key, Precondition::Absent, resource, None)
+    }
+
+    /// Replaces an object that was read; fields that the typed view does not know are carried over.
+    pub fn update(read: &Stored, resource: Arc<Resource>) -> Self {
+        Self::put(read.key.clone(), Precondition::At(read.revision), resource, Some(Arc::clone(&read.raw)))
+    }
+
+    /// Stores an object, without life time.
+    pub const fn put(
+        key: ResourceKey,
+        precondition: Precondition,
+        resource: Arc<Resource>,
+        base: Option<Arc<Value>>,
+    ) -> Self {
+        Self { key, precondition, change: Change::Put { resource, base, ttl: None } }
+    }
+
+    /// Deletes an object.
+    pub const fn delete(key: ResourceKey, precondition: Precondition) -> Self {
+        Self { key, precondition, change: Change::Delete }
+    }
+}
+
+impl From<Write> for Batch {
+    fn from(write: Write) -> Self {
+        Self { writes: vec![write] }
+    }
+}
+
+impl From<Vec<Write>> for Batch {
+    fn from(writes: Vec<Write>) -> Self {
+        Self { writes }
+    }
 }
 
 /// Writes that take effect together.
@@ -189,4 +246,25 @@ pub enum WatchEvent {
     },
     /// Nothing up to this revision beyond what was delivered.
     Progress(Revision),
+}
+
+impl WatchEvent {
+    /// The key it is about, unless it is mere progress.
+    pub const fn key(&self) -> Option<&ResourceKey> {
+        match self {
+            Self::Put(Ok(stored)) => Some(&stored.key),
+            Self::Put(Err(bad)) => Some(&bad.key),
+            Self::Deleted { key, .. } => Some(key),
+            Self::Progress(_) => None,
+        }
+    }
+
+    /// The revision it happened at.
+    pub const fn revision(&self) -> Revision {
+        match self {
+            Self::Put(Ok(stored)) => stored.revision,
+            Self::Put(Err(bad)) => bad.revision,
+            Self::Deleted { revision, .. } | Self::Progress(revision) => *revision,
+        }
+    }
 }

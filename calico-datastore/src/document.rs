@@ -1,0 +1,82 @@
+//! Between objects and stored bytes, the same for every store.
+//!
+//! Comes in: bytes and a revision, or a typed object with the document it was read from; goes out: an [`Entry`], or the document
+//! to store. Fields that the typed view does not know survive a read-modify-write; a document that cannot be read becomes a
+//! [`BadObject`], never an error of a whole list.
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use calico_core::resource::{Resource, ResourceKey, merge_unknown};
+use serde_json::Value;
+
+use crate::{BadObject, Batch, Change, DatastoreError, Entry, Revision, Stored};
+
+/// The document to store: the typed object over what was read, without the revision, which belongs to the store.
+pub(crate) fn encode(resource: &Resource, base: Option<&Value>) -> Value {
+    let typed = resource.encode();
+    let mut document = match base {
+        Some(base) => merge_unknown(resource.kind(), base, typed),
+        None => typed,
+    };
+    if let Some(metadata) = document.get_mut("metadata").and_then(Value::as_object_mut) {
+        metadata.shift_remove("resourceVersion");
+        metadata.shift_remove("selfLink");
+    }
+    document
+}
+
+/// The stored bytes of a document.
+#[cfg(any(feature = "sqlite", feature = "etcd"))]
+pub(crate) fn to_bytes(document: &Value) -> Vec<u8> {
+    document.to_string().into_bytes()
+}
+
+/// What the bytes under a key mean.
+pub(crate) fn decode(key: ResourceKey, bytes: &[u8], revision: Revision) -> Entry {
+    // Very old writers stored a block affinity as nothing at all.
+    let text = if bytes.is_empty() { b"{}" } else { bytes };
+    match serde_json::from_slice(text) {
+        Ok(document) => decode_value(key, document, revision),
+        Err(fault) => Err(BadObject { key, revision, reason: format!("not JSON: {fault}") }),
+    }
+}
+
+/// What a document under a key means.
+pub(crate) fn decode_value(key: ResourceKey, document: Value, revision: Revision) -> Entry {
+    match Resource::decode(key.kind(), &document) {
+        Ok(resource) => Ok(Stored::new(key, Arc::new(resource), Arc::new(document), revision)),
+        Err(faults) => {
+            let mut reason = String::new();
+            for fault in faults {
+                let separator = if reason.is_empty() { "" } else { "; " };
+                // Writing to a string cannot fail.
+                let _ = write!(reason, "{separator}{fault}");
+            }
+            Err(BadObject { key, revision, reason })
+        }
+    }
+}
+
+/// Refuses a batch that no store may carry out.
+pub(crate) fn check(batch: &Batch) -> Result<(), DatastoreError> {
+    let refused = |operation: String| DatastoreError::Refused { operation, source: None };
+    let mut keys = std::collections::BTreeSet::new();
+    for write in &batch.writes {
+        let key = &write.key;
+        if !keys.insert(key) {
+            return Err(refused(format!("the batch writes {key} twice")));
+        }
+        if let Change::Put { resource, .. } = &write.change
+            && resource.kind() != key.kind()
+        {
+            return Err(refused(format!("a {} cannot be stored under {key}", resource.kind())));
+        }
+    }
+    Ok(())
+}
+
+/// The entry as the answer of a `get`.
+pub(crate) fn readable(entry: Entry) -> Result<Stored, DatastoreError> {
+    entry.map_err(|bad| DatastoreError::Unreadable { key: bad.key, reason: bad.reason })
+}
