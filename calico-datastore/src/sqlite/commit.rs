@@ -1,0 +1,184 @@
+//! One batch inside a write transaction.
+
+use std::time::Duration;
+
+use calico_core::resource::ResourceKey;
+use rusqlite::{Connection, OptionalExtension, params};
+
+use super::query::{self, signed, unsigned};
+use crate::{Batch, Change, Committed, DatastoreError, Precondition, Revision, Stored, document, key};
+
+/// A batch ready to be written: paths and bytes made on the caller's thread.
+pub(super) struct Prepared {
+    pub(super) writes: Vec<PreparedWrite>,
+}
+
+pub(super) struct PreparedWrite {
+    key: ResourceKey,
+    path: String,
+    precondition: Precondition,
+    put: Option<Put>,
+}
+
+struct Put {
+    value: Vec<u8>,
+    ttl: Option<Duration>,
+}
+
+/// Why a batch was not written: somebody's answer, or SQLite's trouble.
+pub(super) enum Failure {
+    Refused(DatastoreError),
+    Sqlite(rusqlite::Error),
+}
+
+impl From<rusqlite::Error> for Failure {
+    fn from(error: rusqlite::Error) -> Self {
+        Self::Sqlite(error)
+    }
+}
+
+pub(super) fn prepare(batch: Batch) -> Result<Prepared, DatastoreError> {
+    let prepare = |write: crate::Write| {
+        Ok(PreparedWrite {
+            path: key::path(&write.key)?,
+            key: write.key,
+            precondition: write.precondition,
+            put: match write.change {
+                Change::Delete => None,
+                Change::Put { resource, base, ttl } => {
+                    Some(Put { value: document::to_bytes(&document::encode(&resource, base.as_deref())), ttl })
+                }
+            },
+        })
+    };
+    let writes = batch.writes.into_iter().map(prepare).collect::<Result<_, DatastoreError>>()?;
+    Ok(Prepared { writes })
+}
+
+/// Carries out a batch. On failure the caller rolls back to where it began.
+pub(super) fn apply(connection: &Connection, batch: &Prepared, now: i64) -> Result<Vec<Committed>, Failure> {
+    let mut changes = false;
+    for write in &batch.writes {
+        let present = present(connection, write)?;
+        if let Err(refusal) = write.precondition.admit(present) {
+            return Err(Failure::Refused(refusal.into_error(&write.key, current(connection, write)?)));
+        }
+        changes |= write.put.is_some() || present.is_some();
+    }
+    let revision = if changes { advance(connection)? } else { query::state(connection)?.0 };
+    let commit = |(position, write): (i64, &PreparedWrite)| {
+        let previous = write_one(connection, (revision, position), write, now)?;
+        Ok(Committed { revision: Revision::from_raw(revision), previous })
+    };
+    (0..).zip(&batch.writes).map(commit).collect()
+}
+
+/// Carries out one write, at a revision and a position within it; answers with what a delete removed.
+fn write_one(
+    connection: &Connection,
+    at: (u64, i64),
+    write: &PreparedWrite,
+    now: i64,
+) -> rusqlite::Result<Option<Box<Stored>>> {
+    if let Some(put) = &write.put {
+        store(connection, at, &write.path, &put.value, expiry(put.ttl, now))?;
+        return Ok(None);
+    }
+    if present(connection, write)?.is_none() {
+        return Ok(None);
+    }
+    let previous = current(connection, write)?;
+    remove(connection, at, &write.path)?;
+    Ok(previous.map(Box::new))
+}
+
+/// Deletes what has expired, each at a revision of its own; whether there was anything.
+pub(super) fn expire(connection: &Connection, now: i64) -> rusqlite::Result<bool> {
+    let expired: Vec<String> = connection
+        .prepare_cached("SELECT path FROM object WHERE expires IS NOT NULL AND expires <= ?1 ORDER BY expires, path")?
+        .query_map([now], |row| row.get(0))?
+        .collect::<Result<_, _>>()?;
+    for path in &expired {
+        let revision = advance(connection)?;
+        remove(connection, (revision, 0), path)?;
+    }
+    Ok(!expired.is_empty())
+}
+
+/// Trims the log to the newest `history` revisions.
+pub(super) fn trim(connection: &Connection, history: u64) -> rusqlite::Result<()> {
+    let (newest, trimmed) = query::state(connection)?;
+    let upto = newest.saturating_sub(history);
+    if upto > trimmed {
+        connection.prepare_cached("DELETE FROM change WHERE revision <= ?1")?.execute([signed(upto)])?;
+        connection.prepare_cached("UPDATE state SET trimmed = ?1 WHERE id = 1")?.execute([signed(upto)])?;
+    }
+    Ok(())
+}
+
+/// Stores bytes under a path at the next revision.
+#[cfg(any(test, feature = "testing"))]
+pub(super) fn inject(connection: &Connection, path: &str, value: &[u8]) -> rusqlite::Result<()> {
+    let revision = advance(connection)?;
+    store(connection, (revision, 0), path, value, None)
+}
+
+/// The revision at which a key is present.
+fn present(connection: &Connection, write: &PreparedWrite) -> rusqlite::Result<Option<Revision>> {
+    connection
+        .prepare_cached("SELECT revision FROM object WHERE path = ?1")?
+        .query_row([&write.path], |row| row.get(0).map(unsigned).map(Revision::from_raw))
+        .optional()
+}
+
+/// What is under a key, if it can be read.
+fn current(connection: &Connection, write: &PreparedWrite) -> rusqlite::Result<Option<Stored>> {
+    let entry = connection
+        .prepare_cached("SELECT value, revision FROM object WHERE path = ?1")?
+        .query_row([&write.path], |row| {
+            let revision = Revision::from_raw(unsigned(row.get(1)?));
+            Ok(document::decode(write.key.clone(), row.get_ref(0)?.as_blob()?, revision))
+        })
+        .optional()?;
+    Ok(entry.and_then(Result::ok))
+}
+
+/// Takes the next revision.
+fn advance(connection: &Connection) -> rusqlite::Result<u64> {
+    connection
+        .prepare_cached("UPDATE state SET revision = revision + 1 WHERE id = 1 RETURNING revision")?
+        .query_row([], |row| row.get(0).map(unsigned))
+}
+
+fn store(
+    connection: &Connection,
+    at: (u64, i64),
+    path: &str,
+    value: &[u8],
+    expires: Option<i64>,
+) -> rusqlite::Result<()> {
+    connection
+        .prepare_cached(
+            "INSERT INTO object VALUES (?1, ?2, ?3, ?4) ON CONFLICT (path)
+             DO UPDATE SET value = excluded.value, revision = excluded.revision, expires = excluded.expires",
+        )?
+        .execute(params![path, value, signed(at.0), expires])?;
+    record(connection, at, path, Some(value))
+}
+
+fn remove(connection: &Connection, at: (u64, i64), path: &str) -> rusqlite::Result<()> {
+    connection.prepare_cached("DELETE FROM object WHERE path = ?1")?.execute([path])?;
+    record(connection, at, path, None)
+}
+
+fn record(connection: &Connection, at: (u64, i64), path: &str, value: Option<&[u8]>) -> rusqlite::Result<()> {
+    connection
+        .prepare_cached("INSERT INTO change VALUES (?1, ?2, ?3, ?4)")?
+        .execute(params![signed(at.0), at.1, path, value])
+        .map(drop)
+}
+
+/// Life times are leases of whole seconds, at least one, as etcd's are.
+fn expiry(ttl: Option<Duration>, now: i64) -> Option<i64> {
+    ttl.map(|ttl| now.saturating_add(signed(ttl.as_secs().max(1)).saturating_mul(1000)))
+}

@@ -1,0 +1,133 @@
+//! Connections: how the file is made and opened, and the pool that reads use.
+
+use std::fs::{DirBuilder, OpenOptions};
+use std::io::ErrorKind;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use rusqlite::config::DbConfig;
+use rusqlite::{Connection, OpenFlags};
+use tokio::sync::Semaphore;
+
+use super::{SqliteError, schema};
+use crate::DatastoreError;
+
+/// Reads at once. More would only queue for the same disk and processor.
+const READERS: usize = 4;
+
+/// How long to wait for another process' lock, in steps of [`BUSY_STEP`].
+const BUSY_STEPS: i32 = 10_000;
+
+/// SQLite's own handler backs off up to 100 ms, which a CNI plugin that waits for a 1 ms commit would feel.
+const BUSY_STEP: Duration = Duration::from_millis(1);
+
+/// Opens the file for reading and writing; makes it, its directory and its tables if missing.
+pub(super) fn open_or_create(path: &Path) -> Result<Connection, SqliteError> {
+    create(path)?;
+    let mut connection = open(path)?;
+    schema::migrate(&mut connection, path)?;
+    Ok(connection)
+}
+
+/// Opens an existing file.
+pub(super) fn open(path: &Path) -> Result<Connection, SqliteError> {
+    let failed = |source| SqliteError::new(path, source);
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let mut connection = Connection::open_with_flags(path, flags).map_err(failed)?;
+    connection.busy_handler(Some(wait)).map_err(failed)?;
+    // Without this the last process to leave copies the log into the file, which costs a CNI plugin two flushes at its end.
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).map_err(failed)?;
+    enter_wal(&connection).map_err(failed)?;
+    connection.execute_batch("PRAGMA synchronous = FULL; PRAGMA foreign_keys = OFF;").map_err(failed)?;
+    Ok(connection)
+}
+
+/// Milliseconds since 1970, as the store keeps life times.
+pub(super) fn millis(time: SystemTime) -> i64 {
+    time.duration_since(UNIX_EPOCH).ok().and_then(|since| i64::try_from(since.as_millis()).ok()).unwrap_or(0)
+}
+
+fn wait(tries: i32) -> bool {
+    std::thread::sleep(BUSY_STEP);
+    tries < BUSY_STEPS
+}
+
+/// Changing a new file's mode needs it alone, and SQLite does not ask the busy handler there.
+fn enter_wal(connection: &Connection) -> rusqlite::Result<()> {
+    let mut tries = 0;
+    loop {
+        let mode = connection.pragma_update_and_check(None, "journal_mode", "wal", |row| row.get::<_, String>(0));
+        match mode {
+            Err(error) if error.sqlite_error_code() == Some(rusqlite::ErrorCode::DatabaseBusy) && wait(tries) => {
+                tries += 1;
+            }
+            other => return other.map(drop),
+        }
+    }
+}
+
+/// Makes the directory and the file, readable by their owner only. The log and the index inherit the file's mode.
+fn create(path: &Path) -> Result<(), SqliteError> {
+    let open = |at: &Path, source| SqliteError::Open { path: at.to_owned(), source };
+    let directory = directory(path);
+    if !directory.is_dir() {
+        DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(|source| open(directory, source))?;
+    }
+    match OpenOptions::new().write(true).create_new(true).mode(0o600).open(path) {
+        Ok(_) => Ok(()),
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
+        Err(source) => Err(open(path, source)),
+    }
+}
+
+/// The directory that holds the file.
+pub(super) fn directory(path: &Path) -> &Path {
+    match path.parent() {
+        Some(parent) if parent.as_os_str().is_empty() => Path::new("."),
+        Some(parent) => parent,
+        None => Path::new("/"),
+    }
+}
+
+/// Connections for reading, opened when first needed.
+#[derive(Debug)]
+pub(super) struct Readers {
+    path: PathBuf,
+    idle: Mutex<Vec<Connection>>,
+    permits: Semaphore,
+}
+
+impl Readers {
+    pub(super) fn new(path: &Path) -> Self {
+        Self { path: path.to_owned(), idle: Mutex::new(Vec::new()), permits: Semaphore::new(READERS) }
+    }
+
+    /// Runs a query on the blocking pool. The query's transaction, if it opens one, must not outlive it.
+    pub(super) async fn read<T, F>(self: &Arc<Self>, operation: &'static str, query: F) -> Result<T, DatastoreError>
+    where
+        T: Send + 'static,
+        F: FnOnce(&mut Connection) -> rusqlite::Result<T> + Send + 'static,
+    {
+        let stopped = || DatastoreError::Unavailable { operation: operation.to_owned(), source: None };
+        let _permit = self.permits.acquire().await.map_err(|_| stopped())?;
+        let readers = Arc::clone(self);
+        let answer = tokio::task::spawn_blocking(move || readers.run(query)).await;
+        answer.map_err(|_| stopped())?.map_err(|error| error.during(operation))
+    }
+
+    fn run<T>(&self, query: impl FnOnce(&mut Connection) -> rusqlite::Result<T>) -> Result<T, SqliteError> {
+        let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let mut connection = match idle {
+            Some(connection) => connection,
+            None => open(&self.path)?,
+        };
+        let answer = query(&mut connection).map_err(|source| SqliteError::new(&self.path, source));
+        // A connection that failed is dropped: the next read opens a fresh one.
+        if answer.is_ok() {
+            self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(connection);
+        }
+        answer
+    }
+}

@@ -1,0 +1,135 @@
+//! What can be wrong with the file, typed by what an operator can do about it.
+
+use std::path::{Path, PathBuf};
+
+use rusqlite::ErrorCode;
+
+use crate::DatastoreError;
+
+/// A failed operation on the file.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SqliteError {
+    /// The file is no SQLite database.
+    #[error("{path:?} is not a SQLite database: name another file, or move this one away")]
+    NotADatabase {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The file is another program's SQLite database.
+    #[error("{path:?} is a SQLite database of another program (application id {found:#x}): name another file")]
+    ForeignDatabase {
+        /// The file.
+        path: PathBuf,
+        /// The application id it carries.
+        found: i32,
+    },
+    /// The file was written by a newer version.
+    #[error(
+        "{path:?} has schema version {found}, this program knows up to {known}: use the newer program, or restore a backup"
+    )]
+    NewerSchema {
+        /// The file.
+        path: PathBuf,
+        /// Its schema version.
+        found: i32,
+        /// The newest version known here.
+        known: i32,
+    },
+    /// The file, its directory or its file system refuses writes.
+    #[error(
+        "{path:?} cannot be written: check the permissions of the file and its directory, and that the file system is not read-only"
+    )]
+    ReadOnly {
+        /// The file.
+        path: PathBuf,
+        /// What SQLite says.
+        #[source]
+        source: rusqlite::Error,
+    },
+    /// The file system is full.
+    #[error("no space left for {path:?}: nothing was written; free some space")]
+    DiskFull {
+        /// The file.
+        path: PathBuf,
+        /// What SQLite says.
+        #[source]
+        source: rusqlite::Error,
+    },
+    /// Another process held the file locked for too long.
+    #[error("{path:?} is locked by another process")]
+    Busy {
+        /// The file.
+        path: PathBuf,
+        /// What SQLite says.
+        #[source]
+        source: rusqlite::Error,
+    },
+    /// The content is damaged.
+    #[error("{path:?} is damaged: restore a backup (\"sqlite3 FILE .recover\" may help)")]
+    Corrupt {
+        /// The file.
+        path: PathBuf,
+        /// What SQLite says.
+        #[source]
+        source: rusqlite::Error,
+    },
+    /// The directory or the file cannot be made or opened.
+    #[error("cannot open {path:?}")]
+    Open {
+        /// The file or directory.
+        path: PathBuf,
+        /// What the system says.
+        #[source]
+        source: std::io::Error,
+    },
+    /// Anything else that SQLite reports.
+    #[error("SQLite failed on {path:?}")]
+    Other {
+        /// The file.
+        path: PathBuf,
+        /// What SQLite says.
+        #[source]
+        source: rusqlite::Error,
+    },
+}
+
+impl SqliteError {
+    /// Sorts SQLite's own error.
+    pub(super) fn new(path: &Path, source: rusqlite::Error) -> Self {
+        let path = path.to_owned();
+        match source.sqlite_error_code() {
+            Some(ErrorCode::NotADatabase) => Self::NotADatabase { path },
+            Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied | ErrorCode::CannotOpen) => {
+                Self::ReadOnly { path, source }
+            }
+            Some(ErrorCode::DiskFull) => Self::DiskFull { path, source },
+            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => Self::Busy { path, source },
+            Some(ErrorCode::DatabaseCorrupt) => Self::Corrupt { path, source },
+            _ => Self::Other { path, source },
+        }
+    }
+
+    /// Whether the same request may succeed later without anybody's help.
+    pub const fn is_retryable(&self) -> bool {
+        matches!(self, Self::Busy { .. } | Self::DiskFull { .. } | Self::Other { .. })
+    }
+
+    /// As the answer of a request.
+    pub(super) fn during(self, operation: &str) -> DatastoreError {
+        let operation = operation.to_owned();
+        let retryable = self.is_retryable();
+        let source: Option<Box<dyn std::error::Error + Send + Sync>> = Some(Box::new(self));
+        if retryable {
+            DatastoreError::Unavailable { operation, source }
+        } else {
+            DatastoreError::Refused { operation, source }
+        }
+    }
+}
+
+impl From<SqliteError> for DatastoreError {
+    fn from(error: SqliteError) -> Self {
+        error.during("open")
+    }
+}

@@ -1,0 +1,148 @@
+//! The embedded store: one SQLite file that several processes share.
+//!
+//! For a machine, or a handful, without a cluster store: the agent, the CNI plugins and the command line open the same file.
+//! Objects are rows under upstream's etcd paths; each commit gets the next revision and appends to a log, which feeds the
+//! watches of every process and is trimmed at its far end.
+//!
+//! - Durable: write-ahead log with `synchronous=FULL`. What was acknowledged survives `kill -9` and power loss.
+//! - One writer at a time: `BEGIN IMMEDIATE`, waiting for others. A process' own batches that queue up meanwhile share one
+//!   transaction, and so one flush to disk.
+//! - No SQLite call on an async thread: commits go to a writer thread, reads to tokio's blocking pool.
+//! - Watches sleep. A commit of this process wakes them directly, one of another process through inotify
+//!   (see `notify`); nobody polls.
+
+mod commit;
+mod connection;
+mod error;
+mod notify;
+mod query;
+mod schema;
+#[cfg(test)]
+mod tests;
+mod watch;
+mod writer;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use calico_core::resource::ResourceKey;
+
+use self::connection::Readers;
+pub use self::error::SqliteError;
+use self::notify::Wake;
+use self::watch::SqliteWatch;
+use self::writer::Writer;
+use crate::{
+    Batch, Clock, Committed, Datastore, DatastoreError, Listing, Revision, Scope, Stored, SystemClock, Watch, document,
+    key,
+};
+
+/// How a store is opened.
+#[expect(clippy::exhaustive_structs, reason = "callers build it with literals and ..Default::default()")]
+pub struct SqliteOptions {
+    /// Where life times are measured. Processes that share a file should share a clock. Default: the machine's.
+    pub clock: Arc<dyn Clock>,
+    /// How many revisions the log keeps for watches that lag. Default 50 000.
+    pub history: u64,
+}
+
+impl Default for SqliteOptions {
+    fn default() -> Self {
+        Self { clock: Arc::new(SystemClock), history: 50_000 }
+    }
+}
+
+/// A store in one SQLite file. Clones share its connections.
+///
+/// ```
+/// use calico_datastore::sqlite::SqliteStore;
+/// use calico_datastore::{Datastore, Scope};
+///
+/// # let directory = tempfile::tempdir()?;
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+/// let store = SqliteStore::open(&directory.path().join("calico.db"))?;
+/// assert!(store.list(&Scope::All).await?.entries.is_empty());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone)]
+pub struct SqliteStore {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    path: PathBuf,
+    clock: Arc<dyn Clock>,
+    writer: Writer,
+    readers: Arc<Readers>,
+    wake: Wake,
+}
+
+impl SqliteStore {
+    /// Opens a file; makes it (mode 0600), and its directory (mode 0700), if missing. Blocks for about a millisecond.
+    pub fn open(path: &Path) -> Result<Self, SqliteError> {
+        Self::open_with(path, SqliteOptions::default())
+    }
+
+    /// Opens a file with a clock and a history of the caller's.
+    pub fn open_with(path: &Path, options: SqliteOptions) -> Result<Self, SqliteError> {
+        let connection = connection::open_or_create(path)?;
+        let wake = Wake::new(path);
+        let writer = Writer::start(path, connection, &options, wake.local())?;
+        let readers = Arc::new(Readers::new(path));
+        Ok(Self { shared: Arc::new(Shared { path: path.to_owned(), clock: options.clock, writer, readers, wake }) })
+    }
+
+    /// Forgets all history: a watch that has not seen the newest revision gets [`DatastoreError::TooOld`].
+    pub async fn compact(&self) -> Result<(), DatastoreError> {
+        self.shared.writer.compact().await
+    }
+
+    /// Stores bytes as they are, readable or not, as a foreign writer could.
+    #[cfg(any(test, feature = "testing"))]
+    pub async fn inject(&self, key: &ResourceKey, bytes: &[u8]) -> Result<(), DatastoreError> {
+        self.shared.writer.inject(key::path(key)?, bytes.to_vec()).await
+    }
+}
+
+impl Shared {
+    fn now(&self) -> i64 {
+        connection::millis(self.clock.now())
+    }
+}
+
+impl std::fmt::Debug for SqliteStore {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SqliteStore").field("path", &self.shared.path).finish_non_exhaustive()
+    }
+}
+
+#[async_trait]
+impl Datastore for SqliteStore {
+    async fn get(&self, key: &ResourceKey) -> Result<Stored, DatastoreError> {
+        let path = key::path(key)?;
+        let now = self.shared.now();
+        let found = self.shared.readers.read("get", move |connection| query::get(connection, &path, now)).await?;
+        let (bytes, revision) = found.ok_or_else(|| DatastoreError::NotFound { key: key.clone() })?;
+        document::readable(document::decode(key.clone(), &bytes, Revision::from_raw(revision)))
+    }
+
+    async fn list(&self, scope: &Scope) -> Result<Listing, DatastoreError> {
+        let range = key::range(scope)?;
+        let now = self.shared.now();
+        let scope = scope.clone();
+        self.shared.readers.read("list", move |connection| query::list(connection, &scope, &range, now)).await
+    }
+
+    async fn commit(&self, batch: Batch) -> Result<Vec<Committed>, DatastoreError> {
+        document::check(&batch)?;
+        let batch = commit::prepare(batch)?;
+        self.shared.writer.commit(batch).await
+    }
+
+    async fn watch(&self, scope: &Scope, from: Revision) -> Result<Box<dyn Watch>, DatastoreError> {
+        SqliteWatch::open(Arc::clone(&self.shared), scope.clone(), from).await.map(|watch| Box::new(watch) as _)
+    }
+}

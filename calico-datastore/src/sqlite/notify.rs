@@ -1,0 +1,129 @@
+//! Waking the watches of every process after a commit.
+//!
+//! A commit of this process wakes its watches directly. For the others the writer then writes one byte to the file beside the
+//! database, `…-notify`, and their one inotify watch on the directory (128 instances are all that a machine has) sees it. The
+//! write-ahead log alone would not do: SQLite writes there first and makes the commit visible only after the flush, without
+//! touching any file again. It still counts as a hint, for writers that are not ours or die between commit and notice: the
+//! watches then look again after growing pauses, a bounded number of times.
+
+use std::ffi::OsString;
+use std::fs::{File, OpenOptions};
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use inotify::{EventMask, Inotify, WatchMask};
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+use super::connection::directory;
+
+/// First pause before looking again after a write to the log that no notice followed. Flushes take less on most disks.
+const FIRST_LOOK: Duration = Duration::from_millis(20);
+
+/// The last look comes after 20 · 2⁶ ms.
+const LOOKS: u32 = 7;
+
+/// The waking of one store handle: its watches subscribe here.
+pub(super) struct Wake {
+    database: PathBuf,
+    ticks: watch::Sender<()>,
+    /// Listens for other processes; started by the first watch.
+    listener: Mutex<Option<JoinHandle<()>>>,
+}
+
+/// The writer's end.
+pub(super) struct LocalWake {
+    ticks: watch::Sender<()>,
+    notice: PathBuf,
+    file: Option<File>,
+}
+
+impl Wake {
+    pub(super) fn new(database: &Path) -> Self {
+        Self { database: database.to_owned(), ticks: watch::channel(()).0, listener: Mutex::new(None) }
+    }
+
+    pub(super) fn local(&self) -> LocalWake {
+        LocalWake { ticks: self.ticks.clone(), notice: beside(&self.database, "-notify"), file: None }
+    }
+
+    /// A receiver that changes after commits, of this process or another. Must be called inside a tokio runtime with I/O.
+    pub(super) fn subscribe(&self) -> std::io::Result<watch::Receiver<()>> {
+        let mut listener = self.listener.lock().unwrap_or_else(PoisonError::into_inner);
+        // A listener may have died with the runtime on which it was started.
+        if listener.as_ref().is_none_or(JoinHandle::is_finished) {
+            let inotify = Inotify::init()?;
+            inotify.watches().add(directory(&self.database), WatchMask::MODIFY | WatchMask::CREATE)?;
+            let events = inotify.into_event_stream([0_u8; 4096])?;
+            let names = Names { notice: file_name(&self.database, "-notify"), log: file_name(&self.database, "-wal") };
+            *listener = Some(tokio::spawn(listen(events, names, self.ticks.clone())));
+        }
+        Ok(self.ticks.subscribe())
+    }
+}
+
+impl Drop for Wake {
+    fn drop(&mut self) {
+        if let Some(listener) = self.listener.get_mut().unwrap_or_else(PoisonError::into_inner).take() {
+            listener.abort();
+        }
+    }
+}
+
+impl LocalWake {
+    /// A commit is visible.
+    pub(super) fn committed(&mut self) {
+        self.ticks.send_replace(());
+        // Without the notice other processes still have the log to go by, only later: not worth failing a durable commit for.
+        if self.file.is_none() {
+            self.file = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&self.notice).ok();
+        }
+        if let Some(file) = &self.file
+            && file.write_at(b"\n", 0).is_err()
+        {
+            self.file = None;
+        }
+    }
+}
+
+struct Names {
+    notice: OsString,
+    log: OsString,
+}
+
+/// Turns file events into ticks until the store is closed or inotify fails.
+async fn listen(mut events: inotify::EventStream<[u8; 4096]>, names: Names, ticks: watch::Sender<()>) {
+    let mut looks = 0;
+    loop {
+        let pause = FIRST_LOOK * 2_u32.saturating_pow(LOOKS.saturating_sub(looks));
+        tokio::select! {
+            event = events.next() => match event {
+                Some(Ok(event)) if event.mask.contains(EventMask::Q_OVERFLOW) || event.name.as_ref() == Some(&names.notice) => {
+                    looks = 0;
+                    ticks.send_replace(());
+                }
+                Some(Ok(event)) if event.name.as_ref() == Some(&names.log) => looks = LOOKS,
+                Some(Ok(event)) if event.mask.contains(EventMask::IGNORED) => return,
+                Some(Ok(_)) => {}
+                Some(Err(_)) | None => return,
+            },
+            () = tokio::time::sleep(pause), if looks > 0 => {
+                looks -= 1;
+                ticks.send_replace(());
+            }
+        }
+    }
+}
+
+fn beside(database: &Path, suffix: &str) -> PathBuf {
+    database.with_file_name(file_name(database, suffix))
+}
+
+fn file_name(database: &Path, suffix: &str) -> OsString {
+    let mut name = database.file_name().unwrap_or_default().to_owned();
+    name.push(suffix);
+    name
+}

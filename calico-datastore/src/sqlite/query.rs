@@ -1,0 +1,147 @@
+//! Reads: one object, a picture, the changes since a revision. Each is one read transaction, so one revision.
+
+use rusqlite::{Connection, OptionalExtension, Transaction, params};
+
+use crate::key::{self, PathRange};
+use crate::{Listing, Revision, Scope, WatchEvent, document};
+
+/// Most changes that one read of the log takes.
+const PAGE: i64 = 1024;
+
+/// What the log has after a revision.
+#[derive(Debug)]
+pub(super) enum Changes {
+    /// The log no longer reaches back to it.
+    TooOld,
+    /// Changes of the scope, in order.
+    Some {
+        events: Vec<WatchEvent>,
+        /// The revision up to which this is complete.
+        upto: u64,
+        /// Whether there is more.
+        more: bool,
+        /// When the next object expires, in milliseconds since 1970.
+        next_expiry: Option<i64>,
+    },
+}
+
+pub(super) fn get(connection: &Connection, path: &str, now: i64) -> rusqlite::Result<Option<(Vec<u8>, u64)>> {
+    connection
+        .prepare_cached("SELECT value, revision FROM object WHERE path = ?1 AND (expires IS NULL OR expires > ?2)")?
+        .query_row(params![path, now], |row| Ok((row.get(0)?, unsigned(row.get(1)?))))
+        .optional()
+}
+
+pub(super) fn list(
+    connection: &mut Connection,
+    scope: &Scope,
+    range: &PathRange,
+    now: i64,
+) -> rusqlite::Result<Listing> {
+    let transaction = connection.transaction()?;
+    let (revision, _) = state(&transaction)?;
+    let mut entries = Vec::new();
+    {
+        let mut statement = transaction.prepare_cached(
+            "SELECT path, value, revision FROM object
+             WHERE path >= ?1 AND path < ?2 AND (expires IS NULL OR expires > ?3)",
+        )?;
+        let mut rows = statement.query(params![range.start, range.end, now])?;
+        while let Some(row) = rows.next()? {
+            if let Some(key) = key::parse(row.get_ref(0)?.as_str()?)
+                && scope.contains(&key)
+            {
+                let revision = Revision::from_raw(unsigned(row.get(2)?));
+                entries.push((key.clone(), document::decode(key, row.get_ref(1)?.as_blob()?, revision)));
+            }
+        }
+    }
+    transaction.commit()?;
+    // Paths and keys sort differently (addresses as text or as numbers).
+    entries.sort_unstable_by(|(left, _), (right, _)| left.cmp(right));
+    let entries = entries.into_iter().map(|(_, entry)| entry).collect();
+    Ok(Listing { entries, revision: Revision::from_raw(revision) })
+}
+
+pub(super) fn changes(
+    connection: &mut Connection,
+    scope: &Scope,
+    range: &PathRange,
+    after: u64,
+) -> rusqlite::Result<Changes> {
+    let transaction = connection.transaction()?;
+    let (newest, trimmed) = state(&transaction)?;
+    if after < trimmed || after > newest {
+        // Beyond the newest: a revision of another file that was here before.
+        return Ok(Changes::TooOld);
+    }
+    let mut events = Vec::new();
+    let mut upto = newest;
+    let mut more = false;
+    if after < newest {
+        let until = page_end(&transaction, after)?;
+        if let Some(until) = until.filter(|until| *until < newest) {
+            (upto, more) = (until, true);
+        }
+        collect(&transaction, scope, range, (after, upto), &mut events)?;
+    }
+    let next_expiry = next_expiry(&transaction)?;
+    transaction.commit()?;
+    Ok(Changes::Some { events, upto, more, next_expiry })
+}
+
+/// The events of a scope in the revisions after `span.0`, up to `span.1`.
+fn collect(
+    transaction: &Transaction<'_>,
+    scope: &Scope,
+    range: &PathRange,
+    span: (u64, u64),
+    events: &mut Vec<WatchEvent>,
+) -> rusqlite::Result<()> {
+    let mut statement = transaction.prepare_cached(
+        "SELECT revision, path, value FROM change
+         WHERE revision > ?1 AND revision <= ?2 AND path >= ?3 AND path < ?4 ORDER BY revision, position",
+    )?;
+    let mut rows = statement.query(params![signed(span.0), signed(span.1), range.start, range.end])?;
+    while let Some(row) = rows.next()? {
+        let Some(key) = key::parse(row.get_ref(1)?.as_str()?).filter(|key| scope.contains(key)) else { continue };
+        let revision = Revision::from_raw(unsigned(row.get(0)?));
+        events.push(match row.get_ref(2)?.as_blob_or_null()? {
+            Some(bytes) => WatchEvent::Put(document::decode(key, bytes, revision)),
+            None => WatchEvent::Deleted { key, revision },
+        });
+    }
+    Ok(())
+}
+
+/// The revision of the last change in the next page; whole revisions only, so that no cursor ever stands inside a batch.
+fn page_end(transaction: &Transaction<'_>, after: u64) -> rusqlite::Result<Option<u64>> {
+    transaction
+        .prepare_cached(
+            "SELECT revision FROM change WHERE revision > ?1 ORDER BY revision, position LIMIT 1 OFFSET ?2",
+        )?
+        .query_row(params![signed(after), PAGE], |row| row.get(0).map(unsigned))
+        .optional()
+}
+
+pub(super) fn next_expiry(connection: &Connection) -> rusqlite::Result<Option<i64>> {
+    connection
+        .prepare_cached("SELECT min(expires) FROM object WHERE expires IS NOT NULL")?
+        .query_row([], |row| row.get(0))
+}
+
+/// Newest revision, and the one up to which the log was trimmed.
+pub(super) fn state(connection: &Connection) -> rusqlite::Result<(u64, u64)> {
+    connection
+        .prepare_cached("SELECT revision, trimmed FROM state WHERE id = 1")?
+        .query_row([], |row| Ok((unsigned(row.get(0)?), unsigned(row.get(1)?))))
+}
+
+/// SQLite's integers are signed; revisions never get near the difference.
+pub(super) fn signed(revision: u64) -> i64 {
+    i64::try_from(revision).unwrap_or(i64::MAX)
+}
+
+pub(super) fn unsigned(revision: i64) -> u64 {
+    u64::try_from(revision).unwrap_or(0)
+}

@@ -1,0 +1,78 @@
+//! The tables, and how older files become current ones.
+//!
+//! | Table | Holds |
+//! |---|---|
+//! | `object` | the objects, by path |
+//! | `change` | what each revision changed, oldest trimmed |
+//! | `state` | one row: newest revision, and up to where the log was trimmed |
+//! | `migration` | when each schema version was applied |
+//!
+//! The version is also the file's `user_version`, so that opening a current file reads nothing but its header.
+
+use std::path::Path;
+
+use rusqlite::{Connection, TransactionBehavior};
+
+use super::SqliteError;
+
+/// `CALI`: marks the file as ours.
+const APPLICATION_ID: i32 = 0x4341_4c49;
+
+/// Version by version, what turns its predecessor into it. Never edit one that was released: add the next.
+const MIGRATIONS: [&str; 1] = ["
+    CREATE TABLE migration (version INTEGER PRIMARY KEY, applied TEXT NOT NULL) STRICT;
+    CREATE TABLE object (
+        path TEXT PRIMARY KEY, value BLOB NOT NULL, revision INTEGER NOT NULL, expires INTEGER
+    ) STRICT, WITHOUT ROWID;
+    CREATE INDEX object_expires ON object (expires) WHERE expires IS NOT NULL;
+    CREATE TABLE change (
+        revision INTEGER NOT NULL, position INTEGER NOT NULL, path TEXT NOT NULL, value BLOB,
+        PRIMARY KEY (revision, position)
+    ) STRICT, WITHOUT ROWID;
+    CREATE TABLE state (
+        id INTEGER PRIMARY KEY CHECK (id = 1), revision INTEGER NOT NULL, trimmed INTEGER NOT NULL
+    ) STRICT;
+    INSERT INTO state VALUES (1, 1, 1);
+"];
+
+/// Brings the file to the newest version; refuses what is not ours or too new.
+pub(super) fn migrate(connection: &mut Connection, path: &Path) -> Result<(), SqliteError> {
+    let failed = |source| SqliteError::new(path, source);
+    let known = i32::try_from(MIGRATIONS.len()).unwrap_or(i32::MAX);
+    let found = version(connection, path)?;
+    if found == known {
+        return Ok(());
+    }
+    // Look again under the write lock: another process may be migrating as well.
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(failed)?;
+    let found = version(&transaction, path)?;
+    if found > known {
+        return Err(SqliteError::NewerSchema { path: path.to_owned(), found, known });
+    }
+    for (version, migration) in (1..=known).zip(MIGRATIONS) {
+        if version > found {
+            transaction.execute_batch(migration).map_err(failed)?;
+            let applied = "INSERT INTO migration VALUES (?1, strftime('%Y-%m-%dT%H:%M:%SZ', 'now'))";
+            transaction.execute(applied, [version]).map_err(failed)?;
+        }
+    }
+    transaction.pragma_update(None, "application_id", APPLICATION_ID).map_err(failed)?;
+    transaction.pragma_update(None, "user_version", known).map_err(failed)?;
+    transaction.commit().map_err(failed)
+}
+
+/// The file's version; 0 for an empty file.
+fn version(connection: &Connection, path: &Path) -> Result<i32, SqliteError> {
+    let failed = |source| SqliteError::new(path, source);
+    let query =
+        "SELECT (SELECT application_id FROM pragma_application_id), (SELECT user_version FROM pragma_user_version),
+        (SELECT count(*) FROM sqlite_schema)";
+    let mut statement = connection.prepare(query).map_err(failed)?;
+    let (application, version, tables): (i32, i32, i64) =
+        statement.query_one([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?))).map_err(failed)?;
+    if application == APPLICATION_ID || tables == 0 {
+        Ok(version)
+    } else {
+        Err(SqliteError::ForeignDatabase { path: path.to_owned(), found: application })
+    }
+}

@@ -1,0 +1,218 @@
+//! The writer: one thread, one connection, one transaction at a time.
+//!
+//! Batches that wait while a transaction is being flushed share the next one, each under its own savepoint and revision, so
+//! the price of durability is paid once for all of them. None is acknowledged before the flush.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, mpsc};
+
+use rusqlite::{Connection, TransactionBehavior};
+use tokio::sync::oneshot;
+
+use super::commit::{self, Failure, Prepared};
+use super::notify::LocalWake;
+use super::{SqliteError, SqliteOptions, connection, query};
+use crate::{Clock, Committed, DatastoreError};
+
+/// Most jobs in one transaction: bounds how long other processes wait for the lock.
+const GROUP: usize = 64;
+
+/// Handle of the writer thread, which ends when the last handle is gone.
+pub(super) struct Writer {
+    jobs: mpsc::Sender<Job>,
+}
+
+type Answer<T> = oneshot::Sender<Result<T, DatastoreError>>;
+
+enum Job {
+    Commit(Prepared, Answer<Vec<Committed>>),
+    Expire(Answer<()>),
+    Compact(Answer<()>),
+    #[cfg(any(test, feature = "testing"))]
+    Inject(String, Vec<u8>, Answer<()>),
+}
+
+impl Writer {
+    pub(super) fn start(
+        path: &Path,
+        connection: Connection,
+        options: &SqliteOptions,
+        wake: LocalWake,
+    ) -> Result<Self, SqliteError> {
+        let (jobs, inbox) = mpsc::channel();
+        let mut thread = Thread {
+            path: path.to_owned(),
+            connection,
+            clock: Arc::clone(&options.clock),
+            history: options.history,
+            wake,
+        };
+        std::thread::Builder::new()
+            .name("sqlite-writer".to_owned())
+            .spawn(move || thread.run(&inbox))
+            .map_err(|source| SqliteError::Open { path: path.to_owned(), source })?;
+        Ok(Self { jobs })
+    }
+
+    pub(super) async fn commit(&self, batch: Prepared) -> Result<Vec<Committed>, DatastoreError> {
+        self.ask("commit", |answer| Job::Commit(batch, answer)).await
+    }
+
+    /// Deletes what has expired.
+    pub(super) async fn expire(&self) -> Result<(), DatastoreError> {
+        self.ask("expire", Job::Expire).await
+    }
+
+    pub(super) async fn compact(&self) -> Result<(), DatastoreError> {
+        self.ask("compact", Job::Compact).await
+    }
+
+    #[cfg(any(test, feature = "testing"))]
+    pub(super) async fn inject(&self, path: String, bytes: Vec<u8>) -> Result<(), DatastoreError> {
+        self.ask("inject", |answer| Job::Inject(path, bytes, answer)).await
+    }
+
+    async fn ask<T>(&self, operation: &str, job: impl FnOnce(Answer<T>) -> Job) -> Result<T, DatastoreError> {
+        let gone = || DatastoreError::Unavailable { operation: operation.to_owned(), source: None };
+        let (answer, answered) = oneshot::channel();
+        self.jobs.send(job(answer)).map_err(|_| gone())?;
+        answered.await.map_err(|_| gone())?
+    }
+}
+
+struct Thread {
+    path: PathBuf,
+    connection: Connection,
+    clock: Arc<dyn Clock>,
+    history: u64,
+    wake: LocalWake,
+}
+
+/// What a job came to, told only after the transaction is durable.
+enum Outcome {
+    Commit(Answer<Vec<Committed>>, Result<Vec<Committed>, DatastoreError>),
+    Done(Answer<()>),
+}
+
+impl Thread {
+    fn run(&mut self, inbox: &mpsc::Receiver<Job>) {
+        while let Ok(first) = inbox.recv() {
+            let mut group = vec![first];
+            group.extend(inbox.try_iter().take(GROUP - 1));
+            self.carry_out(group);
+        }
+    }
+
+    fn carry_out(&mut self, group: Vec<Job>) {
+        let mut outcomes = Vec::with_capacity(group.len());
+        match self.transact(group, &mut outcomes) {
+            Ok(changed) => {
+                if changed {
+                    self.wake.committed();
+                }
+                outcomes.into_iter().for_each(Outcome::tell);
+            }
+            Err(error) => outcomes.into_iter().for_each(|outcome| outcome.fail(&self.path, &error)),
+        }
+    }
+
+    /// One transaction for all jobs; whether anything changed. Jobs that are not in `outcomes` on failure hear nothing, which
+    /// their callers see as unavailable; so every job is put there first.
+    fn transact(&mut self, group: Vec<Job>, outcomes: &mut Vec<Outcome>) -> rusqlite::Result<bool> {
+        let now = connection::millis(self.clock.now());
+        let mut transaction = match self.connection.transaction_with_behavior(TransactionBehavior::Immediate) {
+            Ok(transaction) => transaction,
+            Err(error) => {
+                outcomes.extend(group.into_iter().map(Job::unanswered));
+                return Err(error);
+            }
+        };
+        let before = query::state(&transaction)?;
+        let mut trouble = commit::expire(&transaction, now).err();
+        for job in group {
+            // After trouble the rest is only collected, to be told.
+            let (outcome, result) =
+                if trouble.is_some() { (job.unanswered(), Ok(())) } else { job.run(&mut transaction, now) };
+            outcomes.push(outcome);
+            trouble = trouble.or_else(|| result.err());
+        }
+        if let Some(error) = trouble {
+            return Err(error);
+        }
+        let after = query::state(&transaction)?;
+        // With some slack, so that it is not done for every commit.
+        if after.0.saturating_sub(after.1) > self.history.saturating_add(self.history / 8) {
+            commit::trim(&transaction, self.history)?;
+        }
+        transaction.commit()?;
+        Ok(after != before)
+    }
+}
+
+impl Job {
+    /// Carries it out; the error is SQLite's and fails the whole transaction.
+    fn run(self, transaction: &mut rusqlite::Transaction<'_>, now: i64) -> (Outcome, rusqlite::Result<()>) {
+        match self {
+            Self::Commit(batch, answer) => match savepoint(transaction, &batch, now) {
+                Ok(committed) => (Outcome::Commit(answer, Ok(committed)), Ok(())),
+                Err(Failure::Refused(error)) => (Outcome::Commit(answer, Err(error)), Ok(())),
+                Err(Failure::Sqlite(error)) => (Outcome::Commit(answer, Ok(Vec::new())), Err(error)),
+            },
+            Self::Expire(answer) => (Outcome::Done(answer), Ok(())),
+            Self::Compact(answer) => (Outcome::Done(answer), commit::trim(transaction, 0)),
+            #[cfg(any(test, feature = "testing"))]
+            Self::Inject(path, bytes, answer) => (Outcome::Done(answer), commit::inject(transaction, &path, &bytes)),
+        }
+    }
+
+    /// As an outcome whose content does not matter, because the transaction fails.
+    fn unanswered(self) -> Outcome {
+        match self {
+            Self::Commit(_, answer) => Outcome::Commit(answer, Ok(Vec::new())),
+            Self::Expire(answer) | Self::Compact(answer) => Outcome::Done(answer),
+            #[cfg(any(test, feature = "testing"))]
+            Self::Inject(_, _, answer) => Outcome::Done(answer),
+        }
+    }
+}
+
+fn savepoint(
+    transaction: &mut rusqlite::Transaction<'_>,
+    batch: &Prepared,
+    now: i64,
+) -> Result<Vec<Committed>, Failure> {
+    // Rolls back by itself unless committed.
+    let savepoint = transaction.savepoint()?;
+    let committed = commit::apply(&savepoint, batch, now)?;
+    savepoint.commit()?;
+    Ok(committed)
+}
+
+impl Outcome {
+    /// A caller that no longer waits does not care.
+    fn tell(self) {
+        match self {
+            Self::Commit(answer, result) => drop(answer.send(result)),
+            Self::Done(answer) => drop(answer.send(Ok(()))),
+        }
+    }
+
+    fn fail(self, path: &Path, error: &rusqlite::Error) {
+        let failed = |operation| Err(SqliteError::new(path, again(error)).during(operation));
+        match self {
+            Self::Commit(answer, _) => drop(answer.send(failed("commit"))),
+            Self::Done(answer) => drop(answer.send(failed("write").map(|_: Vec<Committed>| ()))),
+        }
+    }
+}
+
+/// The same error once more: one failed flush has as many victims as jobs.
+fn again(error: &rusqlite::Error) -> rusqlite::Error {
+    match error {
+        rusqlite::Error::SqliteFailure(code, message) => rusqlite::Error::SqliteFailure(*code, message.clone()),
+        other => rusqlite::Error::SqliteFailure(
+            rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_ERROR),
+            Some(other.to_string()),
+        ),
+    }
+}
