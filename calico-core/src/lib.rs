@@ -16,8 +16,6 @@
 //! | [`render`] | what a host should hold, in table words, for what is active on it |
 //! | [`delta`] | what to write: desired against observed |
 //! | [`table`] | the abstract dataplane language: chains, rules, sets, routes, neighbours |
-//! | [`ipam`] | which addresses are handed out, and to whom |
-//! | [`time`] | points in time, handed in by whoever has a clock |
 //! | [`bgp`] | which sessions and prefixes a node should have |
 #![no_std]
 #![forbid(unsafe_code)]
@@ -30,7 +28,6 @@ pub mod bgp;
 pub mod calc;
 pub mod delta;
 pub mod flow;
-pub mod ipam;
 pub mod label;
 pub mod net;
 pub mod render;
@@ -39,5 +36,4 @@ pub mod selector;
 pub mod table;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
-pub mod time;
 pub mod update;

@@ -1,0 +1,175 @@
+//! The asking and waiting half of the syncer: one task per scope lists and watches, one task merges and delivers.
+//!
+//! A store that is away at the start, goes away or forgets its history never ends a syncer: it keeps what it knows, retries
+//! with growing pauses, and delivers the difference. When the consumer is slow the merging task stops taking events once a
+//! backlog has gathered, the scopes' channel fills, and the watches wait.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+
+use super::backoff::Backoff;
+use super::merge::{Merge, ScopeId, SyncEvent};
+use crate::{Datastore, DatastoreError, Listing, Scope, Watch, WatchEvent};
+
+/// Changes that wait between the scopes' tasks and the merging one.
+const INBOX: usize = 256;
+
+/// A watch that lived so long was a good one: the trouble that ended it is new trouble.
+const GOOD_WATCH: Duration = Duration::from_secs(10);
+
+/// How a syncer behaves.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(clippy::exhaustive_structs, reason = "callers build it with literals and ..Default::default()")]
+pub struct SyncOptions {
+    /// Events that may wait in the consumer's channel. Default 16.
+    pub channel: usize,
+    /// Updates that may gather, merged by key, before the watches are held back. Default 10 000.
+    pub backlog: usize,
+    /// Longest pause between two tries. Default 5 s.
+    pub longest_pause: Duration,
+}
+
+impl Default for SyncOptions {
+    fn default() -> Self {
+        Self { channel: 16, backlog: 10_000, longest_pause: Duration::from_secs(5) }
+    }
+}
+
+/// A running syncer. Dropping it stops it.
+#[derive(Debug)]
+pub struct Syncer {
+    events: mpsc::Receiver<SyncEvent>,
+    /// Aborts its tasks when dropped.
+    _tasks: JoinSet<()>,
+}
+
+enum Input {
+    Listed(Listing),
+    Changed(WatchEvent),
+    Unavailable { reason: String, retry_in: Duration },
+}
+
+impl Syncer {
+    /// Starts to follow scopes of a store. They must not overlap. Must be called inside a tokio runtime.
+    pub fn start(store: Arc<dyn Datastore>, scopes: Vec<Scope>, options: SyncOptions) -> Self {
+        let merge = Merge::new(scopes.len());
+        let (inputs, inbox) = mpsc::channel(INBOX);
+        let (outputs, events) = mpsc::channel(options.channel.max(1));
+        let mut tasks = JoinSet::new();
+        for (id, scope) in merge.scope_ids().zip(scopes) {
+            let follower = Follower {
+                store: Arc::clone(&store),
+                id,
+                scope,
+                inputs: inputs.clone(),
+                backoff: Backoff::new(options.longest_pause),
+            };
+            tasks.spawn(follower.run());
+        }
+        tasks.spawn(deliver(merge, inbox, outputs, options.backlog.max(1)));
+        Self { events, _tasks: tasks }
+    }
+
+    /// The next event. Cancel safe. `None` only when the runtime is shutting down.
+    pub async fn next(&mut self) -> Option<SyncEvent> {
+        self.events.recv().await
+    }
+}
+
+/// Merges what the scopes' tasks report, and hands it on as the consumer takes it.
+async fn deliver(
+    mut merge: Merge,
+    mut inbox: mpsc::Receiver<(ScopeId, Input)>,
+    outputs: mpsc::Sender<SyncEvent>,
+    backlog: usize,
+) {
+    loop {
+        tokio::select! {
+            // Input first: what has arrived is merged before the consumer gets the next batch.
+            biased;
+            Some((scope, input)) = inbox.recv(), if merge.backlog() < backlog => match input {
+                Input::Listed(listing) => merge.handle_listing(scope, listing),
+                Input::Changed(event) => merge.handle_event(scope, event),
+                Input::Unavailable { reason, retry_in } => merge.handle_unavailable(scope, reason, retry_in),
+            },
+            permit = outputs.reserve(), if merge.has_output() => match (permit, merge.poll_output()) {
+                (Ok(permit), Some(event)) => permit.send(event),
+                (Err(_), _) => return,
+                (Ok(_), None) => {}
+            },
+            () = outputs.closed() => return,
+        }
+    }
+}
+
+/// Lists and watches one scope.
+struct Follower {
+    store: Arc<dyn Datastore>,
+    id: ScopeId,
+    scope: Scope,
+    inputs: mpsc::Sender<(ScopeId, Input)>,
+    backoff: Backoff,
+}
+
+impl Follower {
+    async fn run(mut self) {
+        while let Ok(()) = self.round().await {}
+    }
+
+    /// One listing and the watch that follows. Fails when the syncer is gone.
+    async fn round(&mut self) -> Result<(), Gone> {
+        let listing = match self.store.list(&self.scope).await {
+            Ok(listing) => listing,
+            Err(error) => {
+                let retry_in = self.backoff.advance();
+                self.send(Input::Unavailable { reason: reason(&error), retry_in }).await?;
+                tokio::time::sleep(retry_in).await;
+                return Ok(());
+            }
+        };
+        let from = listing.revision;
+        self.send(Input::Listed(listing)).await?;
+        let started = Instant::now();
+        if let Ok(watch) = self.store.watch(&self.scope, from).await {
+            self.follow(watch).await?;
+        }
+        if started.elapsed() >= GOOD_WATCH {
+            self.backoff.reset();
+        }
+        // Why the watch ended is of no interest: the next listing works, or says what is wrong.
+        tokio::time::sleep(self.backoff.advance()).await;
+        Ok(())
+    }
+
+    /// Reports changes until the watch ends.
+    async fn follow(&mut self, mut watch: Box<dyn Watch>) -> Result<(), Gone> {
+        while let Ok(event) = watch.next().await {
+            self.backoff.reset();
+            self.send(Input::Changed(event)).await?;
+        }
+        Ok(())
+    }
+
+    async fn send(&self, input: Input) -> Result<(), Gone> {
+        self.inputs.send((self.id, input)).await.map_err(|_| Gone)
+    }
+}
+
+/// Nobody listens any more.
+struct Gone;
+
+/// An error with its causes, on one line.
+fn reason(error: &DatastoreError) -> String {
+    let mut text = error.to_string();
+    let mut cause = std::error::Error::source(error);
+    while let Some(error) = cause {
+        text.push_str(": ");
+        text.push_str(&error.to_string());
+        cause = error.source();
+    }
+    text
+}

@@ -1,0 +1,256 @@
+//! The pure half of the syncer: listings and watch events in, ordered updates and the overall status out.
+//!
+//! Each scope is listed, then watched; when its watch ends it is listed again, and the difference to what is known is
+//! delivered, deletes included. Scopes must not overlap: a key belongs to one of them.
+//!
+//! Call order per scope: `handle_listing`, any number of `handle_event`, then again `handle_listing` (after a lost watch).
+//! `handle_unavailable` may come at any time. `poll_output` whenever the consumer has room; updates that it has not taken yet
+//! are merged by key, so a slow consumer costs memory in proportion to the keys that changed and not to the changes.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use calico_core::resource::{Resource, ResourceKey};
+use calico_core::update::{SyncStatus, Update};
+
+use crate::{BadObject, Entry, Listing, Revision, WatchEvent};
+
+/// Updates in one event. Large enough to amortise a graph flush, small enough that the first one of a snapshot comes soon.
+const BATCH: usize = 1024;
+
+/// Which of the scopes that were given at the start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct ScopeId(pub(super) usize);
+
+/// What the syncer tells its consumer.
+#[derive(Debug, Clone, PartialEq)]
+#[expect(clippy::exhaustive_enums, reason = "a consumer that ignores one of them is wrong")]
+pub enum SyncEvent {
+    /// How far the picture is complete.
+    Status(SyncStatus),
+    /// New states of keys, no key twice.
+    Updates(Vec<Update>),
+    /// Something an operator should know.
+    Diagnostic(Diagnostic),
+}
+
+/// Something an operator should know.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Diagnostic {
+    /// An object is stored but cannot be used; it counts as absent. Told once for each revision of it.
+    BadObject(BadObject),
+    /// The store does not answer; the next try comes after a pause. What was delivered stays valid.
+    Unavailable {
+        /// What the store, or the way to it, says.
+        reason: String,
+        /// The pause.
+        retry_in: Duration,
+    },
+}
+
+/// The machine. See the module.
+#[derive(Debug)]
+pub struct Merge {
+    scopes: Vec<ScopeState>,
+    announced: SyncStatus,
+    output: Output,
+}
+
+#[derive(Debug)]
+struct ScopeState {
+    status: SyncStatus,
+    known: HashMap<ResourceKey, Known>,
+    /// Grows with each listing, so that one pass finds what a listing no longer has.
+    generation: u64,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Known {
+    revision: Revision,
+    usable: bool,
+    generation: u64,
+}
+
+impl Merge {
+    /// A machine for so many scopes. Its first output is [`SyncStatus::WaitForDatastore`].
+    pub fn new(scopes: usize) -> Self {
+        let scope = || ScopeState { status: SyncStatus::WaitForDatastore, known: HashMap::new(), generation: 0 };
+        let mut output = Output::default();
+        output.status(SyncStatus::WaitForDatastore);
+        Self { scopes: (0..scopes).map(|_| scope()).collect(), announced: SyncStatus::WaitForDatastore, output }
+    }
+
+    /// The scopes, for whoever drives the machine.
+    pub fn scope_ids(&self) -> impl Iterator<Item = ScopeId> + use<> {
+        (0..self.scopes.len()).map(ScopeId)
+    }
+
+    /// A complete picture of a scope: what differs from what is known goes out, then the scope is in sync.
+    pub fn handle_listing(&mut self, scope: ScopeId, listing: Listing) {
+        // Only a consumer that was told "wait" is told "resync": a watch that is merely resumed changes no status.
+        self.set_status(scope, |status| match status {
+            SyncStatus::WaitForDatastore => SyncStatus::Resync,
+            other => other,
+        });
+        let Some(state) = self.scopes.get_mut(scope.0) else { return };
+        state.generation += 1;
+        for entry in listing.entries {
+            state.put(entry, &mut self.output);
+        }
+        state.sweep(&mut self.output);
+        self.set_status(scope, |_| SyncStatus::InSync);
+    }
+
+    /// A change that the scope's watch reported.
+    pub fn handle_event(&mut self, scope: ScopeId, event: WatchEvent) {
+        let Some(state) = self.scopes.get_mut(scope.0) else { return };
+        match event {
+            WatchEvent::Put(entry) => state.put(entry, &mut self.output),
+            WatchEvent::Deleted { key, .. } => {
+                if let Some(known) = state.known.remove(&key)
+                    && known.usable
+                {
+                    self.output.update(key, None);
+                }
+            }
+            WatchEvent::Progress(_) => {}
+        }
+    }
+
+    /// The scope cannot be listed now. What was delivered stays; the status says that it may be out of date.
+    pub fn handle_unavailable(&mut self, scope: ScopeId, reason: String, retry_in: Duration) {
+        self.output.diagnostic(Diagnostic::Unavailable { reason, retry_in });
+        self.set_status(scope, |_| SyncStatus::WaitForDatastore);
+    }
+
+    /// The next thing to tell the consumer.
+    pub fn poll_output(&mut self) -> Option<SyncEvent> {
+        self.output.poll()
+    }
+
+    /// Whether [`poll_output`](Self::poll_output) has something.
+    pub fn has_output(&self) -> bool {
+        !self.output.queue.is_empty()
+    }
+
+    /// How many updates and other events wait: stop feeding when the consumer does not keep up.
+    pub const fn backlog(&self) -> usize {
+        self.output.backlog
+    }
+
+    fn set_status(&mut self, scope: ScopeId, next: impl FnOnce(SyncStatus) -> SyncStatus) {
+        let Some(state) = self.scopes.get_mut(scope.0) else { return };
+        state.status = next(state.status);
+        let overall = self.overall();
+        if overall != self.announced {
+            self.announced = overall;
+            self.output.status(overall);
+        }
+    }
+
+    /// In sync when all are, waiting when all are, otherwise between (upstream's rule).
+    fn overall(&self) -> SyncStatus {
+        let all = |wanted| self.scopes.iter().all(|scope| scope.status == wanted);
+        if all(SyncStatus::InSync) {
+            SyncStatus::InSync
+        } else if all(SyncStatus::WaitForDatastore) {
+            SyncStatus::WaitForDatastore
+        } else {
+            SyncStatus::Resync
+        }
+    }
+}
+
+impl ScopeState {
+    fn put(&mut self, entry: Entry, output: &mut Output) {
+        let generation = self.generation;
+        let (key, revision, value) = match entry {
+            Ok(stored) => (stored.key, stored.revision, Ok(stored.resource)),
+            Err(bad) => (bad.key.clone(), bad.revision, Err(bad)),
+        };
+        let now = Known { revision, usable: value.is_ok(), generation };
+        let before = self.known.insert(key.clone(), now);
+        if before.is_some_and(|before| before.revision == revision) {
+            return;
+        }
+        match value {
+            Ok(resource) => output.update(key, Some(resource)),
+            Err(bad) => {
+                output.diagnostic(Diagnostic::BadObject(bad));
+                if before.is_some_and(|before| before.usable) {
+                    output.update(key, None);
+                }
+            }
+        }
+    }
+
+    /// Forgets, and reports absent, what the newest listing no longer has.
+    fn sweep(&mut self, output: &mut Output) {
+        let generation = self.generation;
+        self.known.retain(|key, known| {
+            let present = known.generation == generation;
+            if !present && known.usable {
+                output.update(key.clone(), None);
+            }
+            present
+        });
+    }
+}
+
+/// What waits for the consumer, in order. Only the last batch is open for merging: nothing moves across a status.
+#[derive(Debug, Default)]
+struct Output {
+    queue: VecDeque<SyncEvent>,
+    /// Position of each key in the last batch of the queue.
+    open: HashMap<ResourceKey, usize>,
+    backlog: usize,
+}
+
+impl Output {
+    fn status(&mut self, status: SyncStatus) {
+        self.push(SyncEvent::Status(status));
+    }
+
+    fn diagnostic(&mut self, diagnostic: Diagnostic) {
+        self.push(SyncEvent::Diagnostic(diagnostic));
+    }
+
+    fn push(&mut self, event: SyncEvent) {
+        self.open.clear();
+        self.backlog += 1;
+        self.queue.push_back(event);
+    }
+
+    fn update(&mut self, key: ResourceKey, value: Option<Arc<Resource>>) {
+        if let Some(SyncEvent::Updates(batch)) = self.queue.back_mut() {
+            if let Some(waiting) = self.open.get(&key).and_then(|position| batch.get_mut(*position)) {
+                waiting.value = value;
+                return;
+            }
+            if batch.len() < BATCH {
+                self.open.insert(key.clone(), batch.len());
+                batch.push(Update { key, value });
+                self.backlog += 1;
+                return;
+            }
+        }
+        self.open.clear();
+        self.open.insert(key.clone(), 0);
+        self.backlog += 1;
+        self.queue.push_back(SyncEvent::Updates(vec![Update { key, value }]));
+    }
+
+    fn poll(&mut self) -> Option<SyncEvent> {
+        let event = self.queue.pop_front()?;
+        if self.queue.is_empty() {
+            self.open.clear();
+        }
+        self.backlog = self.backlog.saturating_sub(match &event {
+            SyncEvent::Updates(batch) => batch.len(),
+            _ => 1,
+        });
+        Some(event)
+    }
+}

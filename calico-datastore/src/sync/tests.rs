@@ -1,0 +1,316 @@
+//! The machine against a naive twin, and the driver against a store that misbehaves.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use calico_core::resource::{Kind, Resource, ResourceKey};
+use calico_core::update::{SyncStatus, Update};
+use proptest::prelude::*;
+
+use super::*;
+use crate::memory::MemoryStore;
+use crate::testing::{network_set, tier};
+use crate::{BadObject, Batch, Datastore, Entry, Listing, Precondition, Revision, Scope, Stored, WatchEvent, Write};
+
+/// What a consumer has after taking everything.
+#[derive(Debug, Default)]
+struct Consumer {
+    state: BTreeMap<ResourceKey, Arc<Resource>>,
+    statuses: Vec<SyncStatus>,
+    updates: usize,
+    bad: usize,
+    unavailable: usize,
+}
+
+impl Consumer {
+    fn take(&mut self, event: SyncEvent) {
+        match event {
+            SyncEvent::Status(status) => self.statuses.push(status),
+            SyncEvent::Updates(updates) => {
+                let keys: std::collections::BTreeSet<_> = updates.iter().map(|update| &update.key).collect();
+                assert_eq!(keys.len(), updates.len(), "no key twice in a batch");
+                self.updates += updates.len();
+                for Update { key, value } in updates {
+                    match value {
+                        Some(value) => drop(self.state.insert(key, value)),
+                        None => drop(self.state.remove(&key)),
+                    }
+                }
+            }
+            SyncEvent::Diagnostic(Diagnostic::BadObject(_)) => self.bad += 1,
+            SyncEvent::Diagnostic(_) => self.unavailable += 1,
+        }
+    }
+
+    fn drain(&mut self, merge: &mut Merge) {
+        while let Some(event) = merge.poll_output() {
+            self.take(event);
+        }
+        assert_eq!(merge.backlog(), 0);
+    }
+
+    fn status(&self) -> Option<SyncStatus> {
+        self.statuses.last().copied()
+    }
+}
+
+/// What happens to a store and the syncer's view of it.
+#[derive(Debug, Clone)]
+enum Step {
+    Put(u8),
+    PutBad(u8),
+    Delete(u8),
+    /// The watch delivers what it has.
+    Deliver,
+    /// The watch is lost: what it has not delivered is skipped, and the scope is listed again.
+    Relist,
+    /// A listing fails.
+    Fail,
+    /// The consumer takes what waits.
+    Drain,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        4 => (0..6_u8).prop_map(Step::Put),
+        1 => (0..6_u8).prop_map(Step::PutBad),
+        3 => (0..6_u8).prop_map(Step::Delete),
+        3 => Just(Step::Deliver),
+        1 => Just(Step::Relist),
+        1 => Just(Step::Fail),
+        2 => Just(Step::Drain),
+    ]
+}
+
+/// The naive twin: the store as a plain map, from which the expected picture is read off.
+#[derive(Default)]
+struct Twin {
+    revision: u64,
+    objects: BTreeMap<ResourceKey, Entry>,
+    undelivered: Vec<WatchEvent>,
+}
+
+impl Twin {
+    fn put(&mut self, name: u8, usable: bool) {
+        self.revision += 1;
+        let revision = Revision::from_raw(self.revision);
+        let (key, resource) = tier(&format!("t{name}"), self.revision as f64);
+        let entry = if usable {
+            Ok(Stored::new(key.clone(), resource, Arc::new(serde_json::Value::Null), revision))
+        } else {
+            Err(BadObject { key: key.clone(), revision, reason: "odd".to_owned() })
+        };
+        self.objects.insert(key, entry.clone());
+        self.undelivered.push(WatchEvent::Put(entry));
+    }
+
+    fn delete(&mut self, name: u8) {
+        let key = tier(&format!("t{name}"), 0.0).0;
+        if self.objects.remove(&key).is_some() {
+            self.revision += 1;
+            let revision = Revision::from_raw(self.revision);
+            self.undelivered.push(WatchEvent::Deleted { key, revision });
+        }
+    }
+
+    fn listing(&self) -> Listing {
+        let entries = self.objects.values().cloned().collect();
+        Listing { entries, revision: Revision::from_raw(self.revision) }
+    }
+
+    fn picture(&self) -> BTreeMap<ResourceKey, Arc<Resource>> {
+        let usable = self.objects.values().filter_map(|entry| entry.as_ref().ok());
+        usable.map(|stored| (stored.key.clone(), Arc::clone(&stored.resource))).collect()
+    }
+}
+
+proptest! {
+    #[test]
+    fn the_consumer_ends_with_the_stores_picture(steps in proptest::collection::vec(step(), 0..120)) {
+        let mut twin = Twin::default();
+        let mut merge = Merge::new(1);
+        let scope = merge.scope_ids().next().unwrap();
+        let mut consumer = Consumer::default();
+        let mut listed = false;
+        for step in steps {
+            match step {
+                Step::Put(name) => twin.put(name, true),
+                Step::PutBad(name) => twin.put(name, false),
+                Step::Delete(name) => twin.delete(name),
+                // A watch exists only after a listing.
+                Step::Deliver if listed => {
+                    twin.undelivered.drain(..).for_each(|event| merge.handle_event(scope, event));
+                }
+                Step::Deliver => {}
+                Step::Relist => {
+                    twin.undelivered.clear();
+                    merge.handle_listing(scope, twin.listing());
+                    listed = true;
+                }
+                Step::Fail => {
+                    merge.handle_unavailable(scope, "away".to_owned(), Duration::ZERO);
+                    listed = false;
+                }
+                Step::Drain => {
+                    consumer.drain(&mut merge);
+                    if listed && twin.undelivered.is_empty() {
+                        prop_assert_eq!(&consumer.state, &twin.picture());
+                        prop_assert_eq!(consumer.status(), Some(SyncStatus::InSync));
+                    }
+                }
+            }
+        }
+        twin.undelivered.clear();
+        merge.handle_listing(scope, twin.listing());
+        consumer.drain(&mut merge);
+        prop_assert_eq!(&consumer.state, &twin.picture());
+        prop_assert_eq!(consumer.status(), Some(SyncStatus::InSync));
+
+        // The same listing once more says nothing.
+        merge.handle_listing(scope, twin.listing());
+        prop_assert_eq!(merge.poll_output(), None);
+        prop_assert!(consumer.statuses.windows(2).all(|pair| pair[0] != pair[1]), "a status is told once");
+    }
+}
+
+#[test]
+fn the_overall_status_waits_for_every_scope() {
+    let mut merge = Merge::new(2);
+    let scopes: Vec<_> = merge.scope_ids().collect();
+    let empty = || Listing { entries: Vec::new(), revision: Revision::from_raw(1) };
+    merge.handle_listing(scopes[0], empty());
+    merge.handle_listing(scopes[1], empty());
+    merge.handle_unavailable(scopes[0], "away".to_owned(), Duration::ZERO);
+    merge.handle_unavailable(scopes[1], "away".to_owned(), Duration::ZERO);
+    let mut consumer = Consumer::default();
+    consumer.drain(&mut merge);
+    use SyncStatus::{InSync, Resync, WaitForDatastore};
+    assert_eq!(consumer.statuses, [WaitForDatastore, Resync, InSync, Resync, WaitForDatastore]);
+}
+
+#[test]
+fn a_bad_object_is_absent_and_told_once_per_revision() {
+    let mut merge = Merge::new(1);
+    let scope = merge.scope_ids().next().unwrap();
+    let mut twin = Twin::default();
+    let mut consumer = Consumer::default();
+    twin.put(1, true);
+    merge.handle_listing(scope, twin.listing());
+    consumer.drain(&mut merge);
+    twin.put(1, false);
+    for _ in 0..3 {
+        merge.handle_listing(scope, twin.listing());
+    }
+    consumer.drain(&mut merge);
+    assert_eq!((consumer.state.len(), consumer.bad, consumer.updates), (0, 1, 2));
+    twin.put(1, true);
+    merge.handle_listing(scope, twin.listing());
+    consumer.drain(&mut merge);
+    assert_eq!(consumer.state.len(), 1);
+}
+
+#[test]
+fn what_waits_is_merged_by_key_but_never_across_a_status() {
+    let mut merge = Merge::new(1);
+    let scope = merge.scope_ids().next().unwrap();
+    let mut twin = Twin::default();
+    merge.handle_listing(scope, twin.listing());
+    for _ in 0..1000 {
+        twin.put(1, true);
+    }
+    twin.undelivered.drain(..).for_each(|event| merge.handle_event(scope, event));
+    merge.handle_unavailable(scope, "away".to_owned(), Duration::ZERO);
+    twin.put(1, true);
+    merge.handle_listing(scope, twin.listing());
+    assert!(merge.backlog() < 10);
+    let mut consumer = Consumer::default();
+    consumer.drain(&mut merge);
+    assert_eq!(consumer.updates, 2);
+    assert_eq!(consumer.state, twin.picture());
+}
+
+async fn until(syncer: &mut Syncer, consumer: &mut Consumer, what: &str, done: impl Fn(&Consumer) -> bool) {
+    while !done(consumer) {
+        let event = tokio::time::timeout(Duration::from_secs(60), syncer.next()).await;
+        consumer.take(event.unwrap_or_else(|_| panic!("{what}: {consumer:?}")).unwrap());
+    }
+}
+
+fn create(name: &str) -> Batch {
+    let (key, resource) = tier(name, 1.0);
+    Write::create(key, resource).into()
+}
+
+fn start(store: &MemoryStore, scopes: Vec<Scope>) -> Syncer {
+    Syncer::start(Arc::new(store.clone()), scopes, SyncOptions::default())
+}
+
+#[tokio::test(start_paused = true)]
+async fn follows_a_store_that_is_away_at_first_and_goes_away_again() {
+    let store = MemoryStore::new();
+    store.commit(create("a")).await.unwrap();
+    store.disconnect();
+    let mut syncer = start(&store, vec![Scope::Kind(Kind::Tier), Scope::Kind(Kind::NetworkSet)]);
+    let mut consumer = Consumer::default();
+    until(&mut syncer, &mut consumer, "told that it is away", |consumer| consumer.unavailable >= 4).await;
+    assert_eq!(consumer.status(), Some(SyncStatus::WaitForDatastore));
+    store.reconnect();
+    until(&mut syncer, &mut consumer, "in sync", |consumer| consumer.status() == Some(SyncStatus::InSync)).await;
+    assert_eq!(consumer.state.len(), 1);
+
+    store.disconnect();
+    let away = consumer.unavailable + 2;
+    until(&mut syncer, &mut consumer, "away again", |consumer| consumer.unavailable >= away).await;
+    assert_eq!(consumer.state.len(), 1, "what was known stays");
+    store.reconnect();
+    store.commit(Write::delete(tier("a", 0.0).0, Precondition::Present).into()).await.unwrap();
+    store.commit(create("b")).await.unwrap();
+    let (key, set) = network_set("n", "s");
+    store.commit(Write::create(key, set).into()).await.unwrap();
+    until(&mut syncer, &mut consumer, "caught up", |consumer| {
+        consumer.state.len() == 2 && consumer.status() == Some(SyncStatus::InSync)
+    })
+    .await;
+    assert!(consumer.state.keys().all(|key| key.name() != Some("a")), "the delete that nobody watched is found");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lost_history_is_listed_again_without_a_word_when_nothing_changed() {
+    let store = MemoryStore::new();
+    for name in ["a", "b", "c"] {
+        store.commit(create(name)).await.unwrap();
+    }
+    let mut syncer = start(&store, vec![Scope::All]);
+    let mut consumer = Consumer::default();
+    until(&mut syncer, &mut consumer, "in sync", |consumer| consumer.status() == Some(SyncStatus::InSync)).await;
+    let (updates, statuses) = (consumer.updates, consumer.statuses.len());
+    // The watch is cut and the next listing works at once.
+    store.disconnect();
+    store.reconnect();
+    store.commit(create("d")).await.unwrap();
+    until(&mut syncer, &mut consumer, "the one new object", |consumer| consumer.state.len() == 4).await;
+    assert_eq!((consumer.updates, consumer.statuses.len()), (updates + 1, statuses));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_slow_consumer_holds_the_watch_back_and_gets_the_newest() {
+    let store = MemoryStore::new();
+    let options = SyncOptions { channel: 1, backlog: 8, ..SyncOptions::default() };
+    let mut syncer = Syncer::start(Arc::new(store.clone()), vec![Scope::All], options);
+    let mut consumer = Consumer::default();
+    until(&mut syncer, &mut consumer, "in sync", |consumer| consumer.status() == Some(SyncStatus::InSync)).await;
+    for round in 0..5000 {
+        let (key, resource) = tier(&format!("t{}", round % 50), f64::from(round));
+        store.commit(Write::put(key, Precondition::None, resource, None).into()).await.unwrap();
+        tokio::task::yield_now().await;
+    }
+    let newest = |consumer: &Consumer| {
+        let orders = consumer.state.values().filter_map(|resource| match &**resource {
+            Resource::Tier(tier) => tier.spec.order,
+            _ => None,
+        });
+        orders.filter(|order| *order >= 4950.0).count() == 50
+    };
+    until(&mut syncer, &mut consumer, "the newest of all", newest).await;
+}
