@@ -14,6 +14,7 @@
 //! | [`calc`] | which policies, sets and endpoints are active on this host |
 //! | [`flow`] | one flow: the common question of every evaluator |
 //! | [`render`] | what a host should hold, in table words, for what is active on it |
+//! | [`spec`] | what happens to a flow, slowly and straight from the resources: the oracle |
 //! | [`delta`] | what to write: desired against observed |
 //! | [`table`] | the abstract dataplane language: chains, rules, sets, routes, neighbours |
 //! | [`bgp`] | which sessions and prefixes a node should have |
@@ -33,6 +34,7 @@ pub mod net;
 pub mod render;
 pub mod resource;
 pub mod selector;
+pub mod spec;
 pub mod table;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;

@@ -1,0 +1,224 @@
+//! Whether one rule matches one flow (sections 1.7 and 1.8).
+
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::net::IpAddr;
+
+use super::{Cluster, endpoint_labels};
+use crate::flow::Flow;
+use crate::net::{Cidr, Family, Port};
+use crate::resource::{
+    Action, EntityRule, GlobalNetworkPolicySpec, Icmp, NAMESPACE_LABEL, NetworkPolicySpec, Rule, ServiceAccountMatch,
+};
+use crate::selector::{Inherited, Selector};
+
+pub(super) const SERVICE_ACCOUNT: &str = "projectcalico.org/serviceaccount";
+
+/// TCP, UDP, SCTP: the protocols whose ports rules can name.
+const WITH_PORTS: [u8; 3] = [6, 17, 132];
+
+pub(super) fn matches(cluster: &Cluster, rule: &Rule, namespace: &str, flow: &Flow) -> bool {
+    // The kernel sees no HTTP: an Allow that depends on it must not let anything else through.
+    let http = rule.http.is_none() || rule.action != Action::Allow;
+    let protocol = rule.protocol.is_none_or(|protocol| protocol.number() == flow.protocol)
+        && rule.not_protocol.is_none_or(|protocol| protocol.number() != flow.protocol);
+    http && family_matches(rule, flow)
+        && protocol
+        && port_numbers_apply(rule, flow)
+        && rule.icmp.is_none_or(|icmp| icmp_matches(icmp, flow, false))
+        && rule.not_icmp.is_none_or(|icmp| icmp_matches(icmp, flow, true))
+        && entity_matches(cluster, &rule.source, namespace, flow, flow.source, flow.source_port)
+        && entity_matches(cluster, &rule.destination, namespace, flow, flow.destination, flow.destination_port)
+}
+
+/// The given version, or that which the protocol's name implies.
+fn family_matches(rule: &Rule, flow: &Flow) -> bool {
+    let implied = match rule.protocol {
+        Some(protocol) if protocol.is_named() && protocol.number() == 1 => Some(4),
+        Some(protocol) if protocol.is_named() && protocol.number() == 58 => Some(6),
+        _ => None,
+    };
+    let version = match flow.family() {
+        Family::V4 => 4,
+        Family::V6 => 6,
+    };
+    rule.ip_version.or(implied).is_none_or(|given| given == version)
+}
+
+/// Port numbers, wanted or unwanted, mean a protocol that has ports.
+fn port_numbers_apply(rule: &Rule, flow: &Flow) -> bool {
+    let numbered = |ports: &[Port]| ports.iter().any(|port| matches!(port, Port::Range(_)));
+    let lists = [&rule.source.ports, &rule.source.not_ports, &rule.destination.ports, &rule.destination.not_ports];
+    WITH_PORTS.contains(&flow.protocol) || !lists.iter().any(|ports| numbered(ports))
+}
+
+fn icmp_matches(icmp: Icmp, flow: &Flow, negated: bool) -> bool {
+    let Some(icmp_type) = icmp.icmp_type else { return true };
+    let of_family = match flow.family() {
+        Family::V4 => flow.protocol == 1,
+        Family::V6 => flow.protocol == 58,
+    };
+    let same = |(found_type, found_code)| found_type == icmp_type && icmp.code.is_none_or(|code| code == found_code);
+    of_family && flow.icmp.is_some_and(|found| same(found) != negated)
+}
+
+fn entity_matches(
+    cluster: &Cluster,
+    entity: &EntityRule,
+    namespace: &str,
+    flow: &Flow,
+    address: IpAddr,
+    port: u16,
+) -> bool {
+    let selector = match peer_selector(entity, namespace) {
+        Ok(selector) => selector,
+        // What cannot be understood matches nothing.
+        Err(Unusable) => return false,
+    };
+    nets_match(entity, address)
+        && selector.positive.as_ref().is_none_or(|wanted| is_member(cluster, wanted, address))
+        && !selector.negative.as_ref().is_some_and(|unwanted| is_member(cluster, unwanted, address))
+        && ports_match(cluster, entity, selector.positive.as_ref(), flow, address, port)
+}
+
+/// A list that holds nothing of the family takes the rule out of that family, whether it is a wanted or an unwanted one; an
+/// unwanted list that holds all of the family does so anyway.
+fn nets_match(entity: &EntityRule, address: IpAddr) -> bool {
+    let of_family = |nets: &[Cidr]| nets.iter().any(|net| net.family() == Family::of(address));
+    let inside = |nets: &[Cidr]| nets.iter().any(|net| net.contains(address));
+    let wanted = entity.nets.is_empty() || inside(&entity.nets);
+    let unwanted = !entity.not_nets.is_empty() && (!of_family(&entity.not_nets) || inside(&entity.not_nets));
+    wanted && !unwanted
+}
+
+fn ports_match(
+    cluster: &Cluster,
+    entity: &EntityRule,
+    selector: Option<&Selector>,
+    flow: &Flow,
+    address: IpAddr,
+    port: u16,
+) -> bool {
+    let listed = |ports: &[Port]| {
+        ports.iter().any(|entry| match entry {
+            Port::Range(range) => range.contains(port),
+            Port::Named(name) => is_named_port(cluster, selector, name, flow, address, port),
+        })
+    };
+    (entity.ports.is_empty() || listed(&entity.ports)) && !listed(&entity.not_ports)
+}
+
+/// Whether an endpoint that the selector selects has this address and calls this port so.
+fn is_named_port(
+    cluster: &Cluster,
+    selector: Option<&Selector>,
+    name: &str,
+    flow: &Flow,
+    address: IpAddr,
+    port: u16,
+) -> bool {
+    cluster.endpoints.iter().any(|endpoint| {
+        let labels = endpoint_labels(endpoint);
+        let parents = cluster.parents(&endpoint.spec.profiles);
+        let selected = || selector.is_none_or(|wanted| wanted.matches(&Inherited { own: &labels, parents: &parents }));
+        endpoint.spec.ip_networks.iter().any(|net| net.contains(address))
+            && endpoint.spec.ports.iter().any(|found| {
+                let protocol = found.protocol.number();
+                found.name == name && found.port == port && protocol == flow.protocol && WITH_PORTS.contains(&protocol)
+            })
+            && selected()
+    })
+}
+
+/// Whether an endpoint or network set that the selector selects has this address.
+fn is_member(cluster: &Cluster, selector: &Selector, address: IpAddr) -> bool {
+    let endpoint = cluster.endpoints.iter().any(|endpoint| {
+        let labels = endpoint_labels(endpoint);
+        let parents = cluster.parents(&endpoint.spec.profiles);
+        endpoint.spec.ip_networks.iter().any(|net| net.contains(address))
+            && selector.matches(&Inherited { own: &labels, parents: &parents })
+    });
+    let network_set = cluster.network_sets.iter().any(|set| {
+        let parents = cluster.parents(set.profile.as_slice());
+        set.nets.iter().any(|net| net.contains(address))
+            && selector.matches(&Inherited { own: &set.labels, parents: &parents })
+    });
+    endpoint || network_set
+}
+
+struct PeerSelector {
+    positive: Option<Selector>,
+    /// Only where there is no positive one: it then also matches addresses that belong to nobody.
+    negative: Option<Selector>,
+}
+
+struct Unusable;
+
+fn parse(text: &str) -> Result<Selector, Unusable> {
+    Selector::parse(text).map_err(|_| Unusable)
+}
+
+fn both(a: Option<Selector>, b: Option<Selector>) -> Option<Selector> {
+    match (a, b) {
+        (Some(a), Some(b)) => Some(a.and(&b)),
+        (a, b) => a.or(b),
+    }
+}
+
+fn peer_selector(entity: &EntityRule, namespace: &str) -> Result<PeerSelector, Unusable> {
+    let given = |text: &str| if text.is_empty() { Ok(None) } else { parse(text).map(Some) };
+    if entity.services.is_some() {
+        return Err(Unusable);
+    }
+    let own = both(service_account_selector(entity.service_accounts.as_ref())?, given(&entity.selector)?);
+    let negative = given(&entity.not_selector)?;
+    let namespaces = match given(&entity.namespace_selector)? {
+        Some(selector) => Some(within_namespaces(&selector)),
+        None if namespace.is_empty() || (own.is_none() && negative.is_none()) => None,
+        None => Some(Selector::equal(NAMESPACE_LABEL, namespace)),
+    };
+    Ok(match (both(namespaces, own), negative) {
+        (Some(positive), Some(negative)) => {
+            PeerSelector { positive: Some(positive.and(&negative.negated())), negative: None }
+        }
+        (positive, negative) => PeerSelector { positive, negative },
+    })
+}
+
+/// A condition on namespaces as one on endpoints: `all()` is whatever has a namespace, `global()` whatever has none.
+fn within_namespaces(selector: &Selector) -> Selector {
+    let namespaced = Selector::has(NAMESPACE_LABEL);
+    selector.with_prefix("pcns.").replace_all(&namespaced).replace_global(&namespaced.negated())
+}
+
+fn service_account_selector(accounts: Option<&ServiceAccountMatch>) -> Result<Option<Selector>, Unusable> {
+    let Some(accounts) = accounts else { return Ok(None) };
+    let selector =
+        if accounts.selector.is_empty() { None } else { Some(parse(&accounts.selector)?.with_prefix("pcsa.")) };
+    let names: Vec<&str> = accounts.names.iter().map(String::as_str).collect();
+    let named = (!names.is_empty()).then(|| Selector::any_of(SERVICE_ACCOUNT, names));
+    Ok(both(selector, named))
+}
+
+pub(super) fn policy_selector(spec: &NetworkPolicySpec, namespace: &str) -> Option<Selector> {
+    let mut selector = parse(&spec.selector).ok()?.and(&Selector::equal(NAMESPACE_LABEL, namespace));
+    if !spec.service_account_selector.is_empty() {
+        selector = selector.and(&parse(&spec.service_account_selector).ok()?.with_prefix("pcsa."));
+    }
+    Some(selector)
+}
+
+/// A further condition stands alone where no selector is given; where one is, each `all()` in it comes to mean what the
+/// condition is about (as upstream's text replacement does).
+pub(super) fn global_policy_selector(spec: &GlobalNetworkPolicySpec) -> Option<Selector> {
+    let mut selector = if spec.selector.is_empty() { None } else { Some(parse(&spec.selector).ok()?) };
+    let further = [
+        (&spec.namespace_selector, "pcns.", NAMESPACE_LABEL),
+        (&spec.service_account_selector, "pcsa.", SERVICE_ACCOUNT),
+    ];
+    for (text, prefix, label) in further.into_iter().filter(|(text, ..)| !text.is_empty()) {
+        let condition = parse(text).ok()?.with_prefix(prefix);
+        selector = both(selector, Some(condition)).map(|selector| selector.replace_all(&Selector::has(label)));
+    }
+    Some(selector.unwrap_or_else(Selector::all))
+}

@@ -1,0 +1,192 @@
+//! One small cluster, and what each feature of the semantics changes in it.
+
+use alloc::vec::Vec;
+use core::net::IpAddr;
+
+use serde_json::{Value, json};
+
+use super::*;
+
+const ALLOW: Decision = Decision::Allow;
+const DENY: Decision = Decision::Deny;
+
+fn resource(kind: Kind, namespace: Option<&str>, name: &str, labels: Value, spec: Value) -> Resource {
+    let document = json!({"metadata": {"name": name, "namespace": namespace, "labels": labels}, "spec": spec});
+    Resource::decode(kind, &document).unwrap()
+}
+
+/// `a` (10.0.0.1, host one, app=a) and `b` (10.0.0.2, fd00::2, host two, app=b, port web=TCP 80), both with profile `p`.
+fn pods() -> Vec<Resource> {
+    let pod = |name: &str, node: &str, nets: Value, ports: Value| {
+        let interface = ["cali", name].concat();
+        let labels = json!({"app": name, "projectcalico.org/namespace": "default"});
+        let spec = json!({
+            "orchestrator": "cni", "node": node, "workload": name, "endpoint": "eth0", "ipNetworks": nets, "ports": ports,
+            "interfaceName": interface, "profiles": ["p"],
+        });
+        resource(Kind::WorkloadEndpoint, Some("default"), name, labels, spec)
+    };
+    let ports = json!([{"name": "web", "protocol": "TCP", "port": 80}]);
+    alloc::vec![
+        pod("a", "one", json!(["10.0.0.1/32"]), json!([])),
+        pod("b", "two", json!(["10.0.0.2/32", "fd00::2/128"]), ports),
+    ]
+}
+
+fn profile(rules: Value) -> Resource {
+    resource(Kind::Profile, None, "p", json!({}), json!({"ingress": rules, "egress": [{"action": "Allow"}]}))
+}
+
+fn policy(name: &str, spec: Value) -> Resource {
+    resource(Kind::GlobalNetworkPolicy, None, name, json!({}), spec)
+}
+
+fn key(name: &str) -> ResourceKey {
+    ResourceKey::namespaced(Kind::WorkloadEndpoint, "default", name)
+}
+
+fn flow(source: &str, destination: &str, protocol: u8, port: u16) -> Flow {
+    let (source, destination): (IpAddr, IpAddr) = (source.parse().unwrap(), destination.parse().unwrap());
+    let (source_port, icmp) = if [1, 58].contains(&protocol) { (0, Some((8, 0))) } else { (40_000, None) };
+    Flow { source, destination, protocol, source_port, destination_port: port, icmp }
+}
+
+/// From `a` to `b`, TCP port 80, with these resources beside the pods.
+fn a_to_b(extra: &[Resource]) -> Decision {
+    a_to_b_by(extra, &flow("10.0.0.1", "10.0.0.2", 6, 80))
+}
+
+fn a_to_b_by(extra: &[Resource], flow: &Flow) -> Decision {
+    let pods = pods();
+    Cluster::new(pods.iter().chain(extra)).decide(Party::Workload(&key("a")), Party::Workload(&key("b")), flow)
+}
+
+fn open() -> Resource {
+    profile(json!([{"action": "Allow"}]))
+}
+
+#[test]
+fn without_policy_profiles_decide_and_a_missing_one_denies() {
+    assert_eq!(a_to_b(&[open()]), ALLOW);
+    assert_eq!(a_to_b(&[profile(json!([]))]), DENY);
+    assert_eq!(a_to_b(&[]), DENY);
+}
+
+#[test]
+fn a_selecting_policy_ends_its_tier_in_its_direction_only() {
+    let empty = |types: Value| policy("empty", json!({"selector": "app == 'b'", "types": types}));
+    assert_eq!(a_to_b(&[open(), empty(json!(["Ingress"]))]), DENY);
+    assert_eq!(a_to_b(&[open(), empty(json!(["Egress"]))]), ALLOW);
+    assert_eq!(a_to_b(&[open(), policy("other", json!({"selector": "app == 'c'", "types": ["Ingress"]}))]), ALLOW);
+    assert_eq!(a_to_b(&[open(), policy("no-types", json!({"selector": "app == 'b'"}))]), DENY);
+}
+
+#[test]
+fn policies_run_in_order_and_ties_go_by_name() {
+    let one = |name: &str, order: Option<f64>, action: &str| {
+        policy(
+            name,
+            json!({"selector": "all()", "order": order, "types": ["Ingress"], "ingress": [{"action": action}]}),
+        )
+    };
+    assert_eq!(a_to_b(&[open(), one("z", Some(1.0), "Deny"), one("a", Some(2.0), "Allow")]), DENY);
+    assert_eq!(a_to_b(&[open(), one("z", Some(1.0), "Deny"), one("a", Some(1.0), "Allow")]), ALLOW);
+    assert_eq!(a_to_b(&[open(), one("z", Some(1.0), "Deny"), one("a", None, "Allow")]), DENY);
+    assert_eq!(a_to_b(&[open(), one("a", None, "Log"), one("b", None, "Allow")]), ALLOW);
+}
+
+#[test]
+fn pass_leaves_the_tier_and_tiers_end_as_they_say() {
+    let tier = |name: &str, order: f64, action: &str| {
+        resource(Kind::Tier, None, name, json!({}), json!({"order": order, "defaultAction": action}))
+    };
+    let in_tier = |tier: &str, rules: Value| {
+        policy(
+            &[tier, ".x"].concat(),
+            json!({"tier": tier, "selector": "all()", "types": ["Ingress"], "ingress": rules}),
+        )
+    };
+    let pass = json!([{"action": "Pass"}]);
+    assert_eq!(a_to_b(&[open(), tier("t", 1.0, "Deny"), in_tier("t", pass.clone())]), ALLOW);
+    assert_eq!(a_to_b(&[open(), tier("t", 1.0, "Pass"), in_tier("t", json!([]))]), ALLOW);
+    assert_eq!(a_to_b(&[open(), tier("t", 1.0, "Deny"), in_tier("t", json!([]))]), DENY);
+    let late = in_tier("late", json!([{"action": "Deny"}]));
+    assert_eq!(a_to_b(&[open(), tier("t", 1.0, "Deny"), in_tier("t", pass), tier("late", 2.0, "Pass"), late]), DENY);
+    // A tier that is only referred to sorts last and denies.
+    assert_eq!(a_to_b(&[open(), in_tier("nowhere", json!([]))]), DENY);
+}
+
+/// An ingress policy for everybody with the one rule: does it allow, where nothing else would?
+fn allows(rule: Value, flow: &Flow) -> bool {
+    let rules = json!([rule]);
+    let only = policy("only", json!({"selector": "all()", "types": ["Ingress"], "ingress": rules}));
+    a_to_b_by(&[open(), only], flow) == ALLOW
+}
+
+#[test]
+fn rules_match_by_every_field() {
+    let web = flow("10.0.0.1", "10.0.0.2", 6, 80);
+    let ping = flow("10.0.0.1", "10.0.0.2", 1, 0);
+    let cases = [
+        (json!({"action": "Allow", "protocol": "TCP", "destination": {"ports": [80]}}), true, false),
+        (json!({"action": "Allow", "protocol": "TCP", "destination": {"ports": ["81:90"]}}), false, false),
+        (json!({"action": "Allow", "protocol": "TCP", "destination": {"ports": ["web"]}}), true, false),
+        (json!({"action": "Allow", "protocol": "TCP", "destination": {"ports": ["other"]}}), false, false),
+        (json!({"action": "Allow", "protocol": "TCP", "destination": {"notPorts": ["web"]}}), false, false),
+        (json!({"action": "Allow", "notProtocol": "TCP"}), false, true),
+        (json!({"action": "Allow", "protocol": "ICMP", "icmp": {"type": 8}}), false, true),
+        (json!({"action": "Allow", "protocol": "ICMP", "notICMP": {"type": 8, "code": 1}}), false, true),
+        (json!({"action": "Allow", "protocol": "ICMP", "notICMP": {"type": 8, "code": 0}}), false, false),
+        (json!({"action": "Allow", "ipVersion": 6}), false, false),
+        (json!({"action": "Allow", "source": {"selector": "app == 'a'"}}), true, true),
+        (json!({"action": "Allow", "source": {"selector": "app == 'b'"}}), false, false),
+        (json!({"action": "Allow", "source": {"notSelector": "app == 'b'"}}), true, true),
+        (json!({"action": "Allow", "source": {"notSelector": "app == 'a'"}}), false, false),
+        (json!({"action": "Allow", "source": {"nets": ["10.0.0.0/31"]}}), true, true),
+        (json!({"action": "Allow", "source": {"notNets": ["10.0.0.0/31"]}}), false, false),
+        // A list emptied by the family takes the rule out of it.
+        (json!({"action": "Allow", "source": {"notNets": ["fd00::/64"]}}), false, false),
+        (json!({"action": "Allow", "http": {"methods": ["GET"]}}), false, false),
+    ];
+    for (rule, of_web, of_ping) in cases {
+        assert_eq!(allows(rule.clone(), &web), of_web, "{rule} for TCP 80");
+        assert_eq!(allows(rule.clone(), &ping), of_ping, "{rule} for echo requests");
+    }
+}
+
+#[test]
+fn network_sets_are_members_and_namespaced_policies_stay_at_home() {
+    let nets = json!({"nets": ["10.0.0.0/30"]});
+    let set = |namespace: Option<&str>, kind| resource(kind, namespace, "s", json!({"role": "x"}), nets.clone());
+    let spec = json!({"selector": "all()", "types": ["Ingress"], "ingress": [{"action": "Allow", "source": {"selector": "role == 'x'"}}]});
+    let namespaced = resource(Kind::NetworkPolicy, Some("default"), "n", json!({}), spec.clone());
+    let (global_set, own) = (set(None, Kind::GlobalNetworkSet), set(Some("default"), Kind::NetworkSet));
+    let foreign = set(Some("other"), Kind::NetworkSet);
+    assert_eq!(a_to_b(&[open(), policy("g", spec), global_set.clone()]), ALLOW);
+    assert_eq!(a_to_b(&[open(), namespaced.clone(), global_set]), DENY);
+    assert_eq!(a_to_b(&[open(), namespaced.clone(), own]), ALLOW);
+    assert_eq!(a_to_b(&[open(), namespaced, foreign]), DENY);
+}
+
+#[test]
+fn forged_sources_and_encapsulation_do_not_leave() {
+    assert_eq!(a_to_b_by(&[open()], &flow("10.0.0.9", "10.0.0.2", 6, 80)), DENY);
+    assert_eq!(a_to_b_by(&[open()], &flow("10.0.0.1", "10.0.0.2", 17, 4789)), DENY);
+    assert_eq!(a_to_b_by(&[open()], &flow("10.0.0.1", "10.0.0.2", 4, 0)), DENY);
+}
+
+#[test]
+fn hosts_reach_their_pods_and_pods_not_their_host() {
+    let resources = [pods(), alloc::vec![profile(json!([]))]].concat();
+    let cluster = Cluster::new(&resources);
+    let (a, down) = (key("a"), flow("192.0.2.1", "10.0.0.1", 6, 80));
+    assert_eq!(cluster.decide(Party::Host("one"), Party::Workload(&a), &down), ALLOW);
+    assert_eq!(cluster.decide(Party::Host("two"), Party::Workload(&a), &down), DENY);
+    assert_eq!(cluster.decide(Party::Outside, Party::Workload(&a), &down), DENY);
+    let up = flow("10.0.0.1", "192.0.2.1", 6, 80);
+    assert_eq!(cluster.decide(Party::Workload(&a), Party::Host("one"), &up), DENY);
+    assert_eq!(cluster.decide(Party::Workload(&a), Party::Host("two"), &up), ALLOW);
+    let settings = Settings { endpoint_to_host: EndpointToHost::Return, ..Settings::default() };
+    let lenient = Cluster::new(&resources).with_settings(settings);
+    assert_eq!(lenient.decide(Party::Workload(&a), Party::Host("one"), &up), ALLOW);
+}
