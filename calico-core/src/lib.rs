@@ -17,6 +17,8 @@
 //! | [`spec`] | what happens to a flow, slowly and straight from the resources: the oracle |
 //! | [`delta`] | what to write: desired against observed |
 //! | [`table`] | the abstract dataplane language: chains, rules, sets, routes, neighbours |
+//! | [`ipam`] | which addresses are handed out, and to whom |
+//! | [`time`] | points in time, handed in by whoever has a clock |
 //! | [`bgp`] | which sessions and prefixes a node should have |
 #![no_std]
 #![forbid(unsafe_code)]
@@ -29,6 +31,7 @@ pub mod bgp;
 pub mod calc;
 pub mod delta;
 pub mod flow;
+pub mod ipam;
 pub mod label;
 pub mod net;
 pub mod render;
@@ -38,4 +41,5 @@ pub mod spec;
 pub mod table;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
+pub mod time;
 pub mod update;

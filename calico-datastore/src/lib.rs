@@ -8,6 +8,7 @@
 //! | `etcd` (feature) | etcd v3, with upstream's keys and JSON |
 //! | [`sync`] | follows a store for ever: listings and watches merged into ordered updates |
 //! | [`client`] | what operators' tools and the agent write through: defaults, identity, protection of built-in objects |
+//! | [`ipam`] | addresses out of pools, over any store |
 //! | `testing` (feature) | the conformance suite that every store passes |
 #![forbid(unsafe_code)]
 
@@ -19,6 +20,7 @@ mod precondition;
 mod revision;
 mod store;
 
+pub mod ipam;
 pub mod memory;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;

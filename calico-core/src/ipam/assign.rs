@@ -1,0 +1,290 @@
+//! Assignment: make a handle hold so many addresses, or a certain one.
+//!
+//! Per family, in this order: what the handle holds already; the host's own blocks; a block claimed anew (see `claim`); and, unless
+//! affinity is strict, a free address of another host's block. Both families are one decision and one commit: a request that cannot be
+//! served in full writes nothing, so there is nothing to roll back.
+
+use alloc::string::ToString;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::net::IpAddr;
+
+use super::claim::Search;
+use super::draft::{Direction, Draft, config};
+use super::machine::{Halt, Picture, Seen, Verdict, sealed::Decide};
+use super::pool::{self, PoolRef, Wish};
+use super::{Allocation, Block, Found, Holder, IpamError, Query, address};
+use crate::net::{Cidr, Family};
+use crate::resource::{AffinityOwner, AllowedUse, IpPoolSpec, IpamConfig, Resource, ResourceKey};
+use crate::time::Timestamp;
+
+/// Most blocks of a host where neither the cluster nor the request says otherwise; upstream's number.
+const DEFAULT_MAX_BLOCKS: u32 = 20;
+
+/// A request for addresses.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(clippy::exhaustive_structs, reason = "callers build it with literals")]
+pub struct Assign {
+    /// Node that asks: its blocks are used, and pools select it by its labels.
+    pub node: Arc<str>,
+    /// Who is to hold the addresses.
+    pub holder: Holder,
+    /// Which.
+    pub want: Want,
+    /// For what. A tunnel address is never borrowed: routes to it follow the block's owner.
+    pub intended_use: AllowedUse,
+    /// Most blocks the node may have in the chosen pools; 0 leaves it to the cluster's setting.
+    pub max_blocks: u32,
+    /// Shifts the place where the search for a new block starts; the node's name alone decides with 0.
+    pub seed: u64,
+    /// The time.
+    pub now: Timestamp,
+}
+
+/// Which addresses.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(clippy::exhaustive_enums, reason = "a request is of one of these forms")]
+pub enum Want {
+    /// So many of each family.
+    Any {
+        /// IPv4.
+        v4: FamilyWant,
+        /// IPv6.
+        v6: FamilyWant,
+    },
+    /// This one.
+    Address(IpAddr),
+}
+
+/// How many addresses of a family the handle is to hold, and from where.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[expect(clippy::exhaustive_structs, reason = "callers build it with literals")]
+pub struct FamilyWant {
+    /// Number, those that the handle holds already included.
+    pub count: u32,
+    /// Pools to draw from; empty: every pool that selects the node.
+    pub pools: Vec<PoolRef>,
+}
+
+/// An address that the handle holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[expect(clippy::exhaustive_structs, reason = "plain result data")]
+pub struct Assigned {
+    /// The address.
+    pub address: IpAddr,
+    /// Its block; the result of a plugin carries the block's prefix length.
+    pub block: Cidr,
+}
+
+impl Decide for Assign {
+    type Output = Vec<Assigned>;
+
+    fn decide(&self, picture: &Picture) -> Result<Verdict<Self::Output>, Halt> {
+        let handle_key = ResourceKey::Handle(self.holder.handle.clone());
+        let first = [Query::Object(handle_key), Query::Object(ResourceKey::IpamConfig), Query::Pools];
+        picture.require(first.into_iter().chain([Query::Affinities(self.owner())]))?;
+        let config = config(picture)?;
+        let held = self.held(picture)?;
+        let draft = Draft::new(picture, self.now, config.ip_cooldown_seconds);
+        let mut work = Work { request: self, picture, config, owner: self.owner(), draft };
+        let output = match &self.want {
+            Want::Any { v4, v6 } => {
+                let mut all = work.family(Family::V4, v4, &held)?;
+                all.extend(work.family(Family::V6, v6, &held)?);
+                all
+            }
+            Want::Address(address) => alloc::vec![work.address(*address)?],
+        };
+        let writes = work.draft.into_writes(core::slice::from_ref(&self.holder.handle), Direction::Out)?;
+        Ok(Verdict { writes, output })
+    }
+}
+
+impl Assign {
+    fn owner(&self) -> AffinityOwner {
+        AffinityOwner::Host(self.node.clone())
+    }
+
+    fn held(&self, picture: &Picture) -> Result<Vec<Assigned>, Halt> {
+        super::lookup::held(picture, &self.holder.handle)
+    }
+}
+
+/// One decision in the making.
+pub(super) struct Work<'a> {
+    pub(super) request: &'a Assign,
+    pub(super) picture: &'a Picture,
+    pub(super) config: IpamConfig,
+    pub(super) owner: AffinityOwner,
+    pub(super) draft: Draft<'a>,
+}
+
+impl Work<'_> {
+    fn family(&mut self, family: Family, want: &FamilyWant, held: &[Assigned]) -> Result<Vec<Assigned>, Halt> {
+        let count = usize::try_from(want.count).unwrap_or(usize::MAX);
+        let mut got: Vec<_> =
+            held.iter().filter(|held| Family::of(held.address) == family).take(count).copied().collect();
+        if got.len() >= count {
+            return Ok(got);
+        }
+        let (node, intended_use) = (&self.request.node, self.request.intended_use);
+        let pools = pool::choose(self.picture, &Wish { family, named: &want.pools, node, intended_use })?;
+        let own = self.own_blocks(&pools)?;
+        self.use_own_blocks(&own, count, &mut got)?;
+        if got.len() < count {
+            self.go_elsewhere(&pools, own.len(), count, &mut got)?;
+        }
+        if got.len() < count {
+            return Err(IpamError::Exhausted {
+                family,
+                wanted: want.count,
+                obtained: u32::try_from(got.len()).unwrap_or(u32::MAX),
+                pools: pools.iter().map(|pool| pool.cidr).collect(),
+                strict: self.config.strict_affinity,
+            }
+            .into());
+        }
+        Ok(got)
+    }
+
+    /// The owner's claims inside the pools, in order.
+    fn own_blocks(&self, pools: &[&IpPoolSpec]) -> Result<Vec<Cidr>, Halt> {
+        let affinities = self.picture.list(&Query::Affinities(self.owner.clone()))?;
+        let claimed = affinities.filter_map(|(key, found)| match (key, found) {
+            (ResourceKey::Affinity { block, .. }, Found::Present { resource, .. }) => match resource.as_ref() {
+                Resource::BlockAffinity(affinity) if !affinity.deleted => Some(*block),
+                _ => None,
+            },
+            _ => None,
+        });
+        Ok(claimed.filter(|block| pools.iter().any(|pool| pool.cidr.covers(block))).collect())
+    }
+
+    fn use_own_blocks(&mut self, own: &[Cidr], count: usize, got: &mut Vec<Assigned>) -> Result<(), Halt> {
+        for (index, cidr) in own.iter().enumerate() {
+            if got.len() >= count {
+                return Ok(());
+            }
+            // Full blocks are the rule but for the last: read as many more at once as were read before.
+            let ahead = own.iter().skip(index).take(index.max(1)).map(|cidr| Query::Object(ResourceKey::Block(*cidr)));
+            if !self.draft.touches(*cidr) && self.picture.block(*cidr).is_err() {
+                self.picture.require(ahead)?;
+            }
+            self.use_own_block(*cidr, count, got)?;
+        }
+        Ok(())
+    }
+
+    /// The states that a claim and its block can be in, whoever stopped in the middle.
+    fn use_own_block(&mut self, cidr: Cidr, count: usize, got: &mut Vec<Assigned>) -> Result<(), Halt> {
+        match self.draft.block(cidr)? {
+            Seen::Present(block, version) if block.is_affine_to(&self.owner) => {
+                if block.free() > 0 && self.draft.confirm(&self.owner, cidr)? {
+                    self.take(block, Some(version), count, got);
+                }
+            }
+            // Somebody else won the block.
+            Seen::Present(..) => self.draft.disclaim(&self.owner, cidr)?,
+            Seen::Absent => {
+                self.make(cidr, count, got)?;
+            }
+            Seen::Unusable(_) => {}
+        }
+        Ok(())
+    }
+
+    /// Claims and makes a block that does not exist; `false` if that cannot be.
+    pub(super) fn make(&mut self, cidr: Cidr, count: usize, got: &mut Vec<Assigned>) -> Result<bool, Halt> {
+        let Some(block) = Block::create(cidr, &self.owner, self.request.now) else { return Ok(false) };
+        if !self.draft.confirm(&self.owner, cidr)? {
+            return Ok(false);
+        }
+        self.take(block, None, count, got);
+        Ok(true)
+    }
+
+    /// Takes what is still missing from a block.
+    pub(super) fn take(
+        &mut self,
+        mut block: Block,
+        version: Option<super::Version>,
+        count: usize,
+        got: &mut Vec<Assigned>,
+    ) {
+        let taken = block.take(count.saturating_sub(got.len()), &self.request.holder);
+        let cidr = block.cidr();
+        got.extend(taken.into_iter().map(|address| Assigned { address, block: cidr }));
+        self.draft.put_block(block, version);
+    }
+
+    fn go_elsewhere(
+        &mut self,
+        pools: &[&IpPoolSpec],
+        mut own: usize,
+        count: usize,
+        got: &mut Vec<Assigned>,
+    ) -> Result<(), Halt> {
+        let limit = self.max_blocks();
+        while got.len() < count && self.config.auto_allocate_blocks {
+            if u32::try_from(own).unwrap_or(u32::MAX) >= limit {
+                // Upstream stops here, and does not borrow either.
+                return Err(IpamError::BlockLimit { limit }.into());
+            }
+            if !Search::new(self, pools).claim(count, got)? {
+                break;
+            }
+            own += 1;
+        }
+        if got.len() < count && !self.config.strict_affinity && self.request.intended_use != AllowedUse::Tunnel {
+            Search::new(self, pools).borrow(count, got)?;
+        }
+        Ok(())
+    }
+
+    fn max_blocks(&self) -> u32 {
+        let limits = [self.config.max_blocks_per_host, self.request.max_blocks];
+        limits.into_iter().filter(|limit| *limit > 0).min().unwrap_or(DEFAULT_MAX_BLOCKS)
+    }
+
+    /// One certain address. As upstream: any enabled pool will do, and the block limit does not count.
+    fn address(&mut self, wanted: IpAddr) -> Result<Assigned, Halt> {
+        let pool = pool::holding(self.picture, wanted)?.ok_or(IpamError::NotInPool { address: wanted })?;
+        if !pool.allowed_uses.contains(&self.request.intended_use) {
+            return Err(IpamError::NoPoolForUse { wanted: self.request.intended_use }.into());
+        }
+        let cidr = address::block_of(pool.cidr, pool.block_length(), wanted);
+        let cidr = cidr.ok_or(IpamError::NotInPool { address: wanted })?;
+        let (mut block, version) = match self.draft.block(cidr)? {
+            Seen::Present(block, version) => (block, Some(version)),
+            Seen::Absent => (self.new_block(cidr)?, None),
+            Seen::Unusable(reason) => {
+                return Err(IpamError::Unusable { key: ResourceKey::Block(cidr), reason }.into());
+            }
+        };
+        if let Some(Allocation::Held(attribute)) = block.allocation(wanted) {
+            let holder = attribute.handle_id.clone();
+            if holder.as_deref().is_some_and(|id| super::block::bare(id) == &*self.request.holder.handle) {
+                return Ok(Assigned { address: wanted, block: cidr });
+            }
+            return Err(IpamError::AlreadyAssigned { address: wanted, holder }.into());
+        }
+        if self.config.strict_affinity && !block.is_affine_to(&self.owner) {
+            let affinity = block.affinity().unwrap_or("none").to_string();
+            return Err(IpamError::ForeignBlock { block: cidr, affinity, wanted: self.owner.to_string() }.into());
+        }
+        if !block.take_address(wanted, &self.request.holder) {
+            return Err(IpamError::AlreadyAssigned { address: wanted, holder: None }.into());
+        }
+        self.draft.put_block(block, version);
+        Ok(Assigned { address: wanted, block: cidr })
+    }
+
+    fn new_block(&mut self, cidr: Cidr) -> Result<Block, Halt> {
+        let unusable = |reason: &str| IpamError::Unusable { key: ResourceKey::Block(cidr), reason: reason.to_string() };
+        if !self.draft.confirm(&self.owner, cidr)? {
+            return Err(unusable("the node's claim of it cannot be read").into());
+        }
+        let block = Block::create(cidr, &self.owner, self.request.now);
+        Ok(block.ok_or_else(|| unusable("too large for an allocation block"))?)
+    }
+}

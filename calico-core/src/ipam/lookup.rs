@@ -1,0 +1,39 @@
+//! Which addresses a handle holds. The handle says where to look; the blocks say what is true.
+
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use super::assign::Assigned;
+use super::draft;
+use super::machine::{Halt, Picture, Seen, Verdict, sealed::Decide};
+use super::op::Query;
+use crate::resource::ResourceKey;
+
+/// Asks for the addresses of a handle. Writes nothing; an unknown handle holds none.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(clippy::exhaustive_structs, reason = "callers build it with literals")]
+pub struct HeldBy {
+    /// The handle.
+    pub handle: Arc<str>,
+}
+
+impl Decide for HeldBy {
+    type Output = Vec<Assigned>;
+
+    fn decide(&self, picture: &Picture) -> Result<Verdict<Self::Output>, Halt> {
+        Ok(Verdict { writes: Vec::new(), output: held(picture, &self.handle)? })
+    }
+}
+
+/// The addresses of a handle, in order of block and address.
+pub(super) fn held(picture: &Picture, handle: &Arc<str>) -> Result<Vec<Assigned>, Halt> {
+    let Some((stored, _)) = draft::handle(picture, handle)? else { return Ok(Vec::new()) };
+    picture.require(stored.block.keys().map(|cidr| Query::Object(ResourceKey::Block(*cidr))))?;
+    let mut held = Vec::new();
+    for cidr in stored.block.keys() {
+        if let Seen::Present(block, _) = picture.block(*cidr)? {
+            held.extend(block.held_by(handle).into_iter().map(|address| Assigned { address, block: *cidr }));
+        }
+    }
+    Ok(held)
+}

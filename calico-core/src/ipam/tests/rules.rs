@@ -1,0 +1,211 @@
+//! The rules of selection: pools, limits, borrowing, certain addresses, release by address.
+
+use alloc::collections::BTreeSet;
+use alloc::string::ToString;
+use alloc::vec;
+use alloc::vec::Vec;
+
+use super::model::{Model, NOW, addresses, assign};
+use crate::ipam::{Assign, FamilyWant, HeldBy, IpamError, Release, ReleaseAddresses, Want};
+use crate::resource::{AllowedUse, AssignmentMode, IpPoolSpec, IpamConfig, ResourceKey};
+
+fn pool(cidr: &str) -> IpPoolSpec {
+    IpPoolSpec { cidr: cidr.parse().unwrap(), block_size: Some(30), ..Default::default() }
+}
+
+fn from_pools(pools: &[&str], request: Assign) -> Assign {
+    let v4 = FamilyWant { count: 1, pools: pools.iter().map(|name| name.parse().unwrap()).collect() };
+    Assign { want: Want::Any { v4, v6: FamilyWant::default() }, ..request }
+}
+
+fn certain(address: &str, node: &str, handle: &str) -> Assign {
+    Assign { want: Want::Address(address.parse().unwrap()), ..assign(node, handle, 0, 0) }
+}
+
+#[test]
+fn pools_are_selected_by_state_labels_mode_and_use() {
+    let mut model = Model::default();
+    let wanted = assign("node-a", "a", 1, 0);
+    assert!(matches!(model.run(wanted.clone()), Err(IpamError::NoPool { .. })));
+    model.put_pool("a-disabled", IpPoolSpec { disabled: true, ..pool("10.0.1.0/28") });
+    assert!(matches!(model.run(wanted.clone()), Err(IpamError::NoPool { .. })));
+    model.put_pool("b-manual", IpPoolSpec { assignment_mode: AssignmentMode::Manual, ..pool("10.0.2.0/28") });
+    assert!(matches!(model.run(wanted.clone()), Err(IpamError::NoPoolForNode { .. })));
+    model.put_pool("c-rack", IpPoolSpec { node_selector: Some("rack == '7'".into()), ..pool("10.0.3.0/28") });
+    assert!(matches!(model.run(wanted.clone()), Err(IpamError::Unusable { .. })), "the node is not known");
+    model.put_node("node-a", &[("rack", "8")]);
+    assert!(matches!(model.run(wanted.clone()), Err(IpamError::NoPoolForNode { .. })));
+    model.put_pool("d-bad", IpPoolSpec { node_selector: Some("rack ==".into()), ..pool("10.0.4.0/28") });
+    assert!(matches!(model.run(wanted.clone()), Err(IpamError::NoPoolForNode { .. })), "bad selectors select nothing");
+    model.put_pool("e-namespace", IpPoolSpec { namespace_selector: Some("has(x)".into()), ..pool("10.0.5.0/28") });
+    assert!(matches!(model.run(wanted.clone()), Err(IpamError::NoPoolForNode { .. })));
+    model.put_pool("f-tunnel", IpPoolSpec { allowed_uses: vec![AllowedUse::Tunnel], ..pool("10.0.6.0/28") });
+    assert!(matches!(model.run(wanted.clone()), Err(IpamError::NoPoolForUse { .. })));
+    model.put_node("node-a", &[("rack", "7")]);
+    let got = model.run(wanted).unwrap();
+    assert_eq!(got.first().unwrap().block.to_string().rsplit_once('.').unwrap().0, "10.0.3");
+}
+
+#[test]
+fn named_pools_need_not_select_the_node_but_must_be_enabled() {
+    let mut model = Model::default();
+    model.put_pool("off", IpPoolSpec { disabled: true, ..pool("10.0.1.0/28") });
+    model.put_pool("manual", IpPoolSpec { assignment_mode: AssignmentMode::Manual, ..pool("10.0.2.0/28") });
+    model.put_pool("rack", IpPoolSpec { node_selector: Some("rack == '7'".into()), ..pool("10.0.3.0/28") });
+    model.put_pool("six", IpPoolSpec { block_size: None, ..pool("fd00::/120") });
+    for name in ["manual", "10.0.2.0/28", "rack", "10.0.3.0/28"] {
+        let got = model.run(from_pools(&[name], assign("node-a", name, 0, 0)));
+        assert_eq!(got.map(|got| got.len()), Ok(1), "{name}");
+    }
+    for name in ["off", "10.0.1.0/28", "none", "10.0.9.0/28"] {
+        let error = model.run(from_pools(&[name], assign("node-a", "x", 0, 0))).unwrap_err();
+        assert_eq!(error.to_string(), alloc::format!("the given pool ({name}) does not exist, or is not enabled"));
+    }
+    let error = model.run(from_pools(&["six"], assign("node-a", "x", 0, 0))).unwrap_err();
+    assert!(matches!(error, IpamError::WrongFamily { .. }), "{error}");
+}
+
+#[test]
+fn the_first_pool_fills_first_and_asking_again_changes_nothing() {
+    let mut model = Model::with_pools(&[("10.0.1.0/30", 30), ("10.0.2.0/30", 30)]);
+    let first = model.run(assign("node-a", "a", 6, 0)).unwrap();
+    let in_first = first.iter().filter(|one| one.address.to_string().starts_with("10.0.1.")).count();
+    assert_eq!(in_first, 4);
+    let before = model.clone();
+    assert_eq!(BTreeSet::from_iter(model.run(assign("node-a", "a", 6, 0)).unwrap()), BTreeSet::from_iter(first));
+    assert_eq!(model.objects, before.objects);
+}
+
+#[test]
+fn both_families_or_neither() {
+    let mut model = Model::with_pools(&[("10.0.1.0/30", 30)]);
+    let before = model.clone();
+    assert!(model.run(assign("node-a", "a", 1, 1)).is_err());
+    assert_eq!(model.objects, before.objects);
+    model.put_pool("six", IpPoolSpec { block_size: Some(122), ..pool("fd00::/112") });
+    let got = model.run(assign("node-a", "a", 1, 1)).unwrap();
+    assert_eq!(got.len(), 2);
+    model.check_handles(true);
+}
+
+#[test]
+fn the_block_limit_ends_it() {
+    let mut model = Model::with_pools(&[("10.0.0.0/24", 30)]);
+    let error = model.run(Assign { max_blocks: 2, ..assign("node-a", "a", 9, 0) }).unwrap_err();
+    assert_eq!(error, IpamError::BlockLimit { limit: 2 });
+    assert!(error.is_exhausted());
+    assert_eq!(model.run(Assign { max_blocks: 2, ..assign("node-a", "a", 8, 0) }).unwrap().len(), 8);
+    model.put_config(IpamConfig { max_blocks_per_host: 3, ..Default::default() });
+    let error = model.run(Assign { max_blocks: 5, ..assign("node-a", "a", 13, 0) }).unwrap_err();
+    assert_eq!(error, IpamError::BlockLimit { limit: 3 }, "the smaller of the two");
+    model.objects.remove(&ResourceKey::IpamConfig);
+    let error = model.run(assign("node-a", "a", 81, 0)).unwrap_err();
+    assert_eq!(error, IpamError::BlockLimit { limit: 20 }, "where nothing is said");
+}
+
+#[test]
+fn addresses_are_borrowed_unless_affinity_is_strict_or_it_is_a_tunnels() {
+    let mut model = Model::with_pools(&[("10.0.0.0/30", 30)]);
+    model.run(assign("node-a", "a", 1, 0)).unwrap();
+    let tunnel = Assign { intended_use: AllowedUse::Tunnel, ..assign("node-b", "b", 1, 0) };
+    assert!(model.run(tunnel).unwrap_err().is_exhausted());
+    model.put_config(IpamConfig { strict_affinity: true, ..Default::default() });
+    assert!(model.run(assign("node-b", "b", 1, 0)).unwrap_err().is_exhausted());
+    assert!(matches!(model.run(certain("10.0.0.3", "node-b", "b")), Err(IpamError::ForeignBlock { .. })));
+    model.objects.remove(&ResourceKey::IpamConfig);
+    assert_eq!(addresses(&model.run(assign("node-b", "b", 1, 0)).unwrap()), ["10.0.0.1"]);
+    assert_eq!(model.stored_block("10.0.0.0/30").affinity.as_deref(), Some("host:node-a"));
+    model.check_affinities();
+    model.check_handles(true);
+}
+
+#[test]
+fn an_empty_block_is_taken_over_after_a_minute() {
+    let mut model = Model::with_pools(&[("10.0.0.0/30", 30)]);
+    model.put_config(IpamConfig { strict_affinity: true, auto_allocate_blocks: true, ..Default::default() });
+    model.run(assign("node-a", "a", 1, 0)).unwrap();
+    model.release("a");
+    let later = |seconds| Assign { now: NOW.plus_secs(seconds), ..assign("node-b", "b", 1, 0) };
+    assert!(model.run(later(59)).is_err());
+    assert_eq!(model.run(later(60)).unwrap().len(), 1);
+    assert_eq!(model.stored_block("10.0.0.0/30").affinity.as_deref(), Some("host:node-b"));
+    assert!(model.affinity("node-a", "10.0.0.0/30").is_none());
+    model.check_affinities();
+}
+
+#[test]
+fn different_nodes_start_in_different_places() {
+    let mut model = Model::with_pools(&[("10.0.0.0/16", 26)]);
+    let nodes: Vec<_> = (0..20).map(|index| alloc::format!("node-{index}")).collect();
+    let mut place = |node: &str, seed| {
+        let got = model.run(Assign { seed, ..assign(node, &alloc::format!("{node}-{seed}"), 1, 0) }).unwrap();
+        let block = got.first().unwrap().block;
+        model = Model::with_pools(&[("10.0.0.0/16", 26)]);
+        block
+    };
+    let places: BTreeSet<_> = nodes.iter().map(|node| place(node, 0)).collect();
+    assert!(places.len() > 15, "{places:?}");
+    assert_eq!(place("node-0", 0), place("node-0", 0));
+    assert_ne!(place("node-0", 0), place("node-0", 1));
+}
+
+#[test]
+fn certain_addresses() {
+    let mut model = Model::with_pools(&[("10.0.0.0/28", 30)]);
+    assert_eq!(addresses(&model.run(certain("10.0.0.6", "node-a", "a")).unwrap()), ["10.0.0.6"]);
+    assert_eq!(addresses(&model.run(certain("10.0.0.6", "node-a", "a")).unwrap()), ["10.0.0.6"], "again");
+    let taken = model.run(certain("10.0.0.6", "node-b", "b")).unwrap_err();
+    assert_eq!(taken, IpamError::AlreadyAssigned { address: "10.0.0.6".parse().unwrap(), holder: Some("a".into()) });
+    let outside = model.run(certain("10.0.1.6", "node-a", "a")).unwrap_err();
+    assert!(matches!(outside, IpamError::NotInPool { .. }) && outside.is_configuration(), "{outside}");
+    model.check_affinities();
+    model.check_handles(true);
+}
+
+#[test]
+fn release_by_address_checks_what_the_caller_believes() {
+    let mut model = Model::with_pools(&[("10.0.0.0/30", 30)]);
+    model.run(assign("node-a", "a", 2, 0)).unwrap();
+    let release = |address: &str, handle: Option<&str>, sequence| {
+        let release = Release { address: address.parse().unwrap(), handle: handle.map(Into::into), sequence };
+        ReleaseAddresses { releases: vec![release], now: NOW }
+    };
+    let number = *model.stored_block("10.0.0.0/30").sequence_number_for_allocation.get("0").unwrap();
+    let error = model.run(release("10.0.0.0", Some("b"), None)).unwrap_err();
+    assert!(matches!(error, IpamError::BadHandle { .. }), "{error}");
+    let error = model.run(release("10.0.0.0", None, Some(number + 1))).unwrap_err();
+    assert!(matches!(error, IpamError::BadSequence { .. }), "{error}");
+    let done = model.run(release("10.0.0.0", Some("a"), Some(number))).unwrap();
+    assert_eq!(done.released.len(), 1);
+    let done = model.run(release("10.0.0.0", Some("a"), None)).unwrap();
+    assert_eq!((done.released.len(), done.unallocated.len()), (0, 1), "nobody's is no error");
+    model.check_handles(true);
+
+    // The pool is gone: the block is still found.
+    model.objects.retain(|key, _| key.name().is_none());
+    let done = model.run(release("10.0.0.1", None, None)).unwrap();
+    assert_eq!(done.released.len(), 1);
+    assert!(model.stored_handle("a").is_none());
+    let done = model.run(release("192.0.2.1", None, None)).unwrap();
+    assert_eq!(done.unallocated.len(), 1);
+}
+
+#[test]
+fn unusable_objects_are_named_or_passed_over() {
+    let mut model = Model::with_pools(&[("10.0.0.0/29", 30)]);
+    let first = model.run(assign("node-a", "a", 5, 0)).unwrap();
+    let bad = ResourceKey::Block(first.last().unwrap().block);
+    model.unreadable.insert(bad.clone());
+    let done = model.release("a");
+    assert_eq!((done.released.len(), done.unusable.len()), (4, 1));
+    assert_eq!(model.stored_handle("a").unwrap().block.len(), 1, "what cannot be read stays counted");
+    assert_eq!(model.run(HeldBy { handle: "a".into() }), Ok(Vec::new()));
+
+    model.unreadable.insert(ResourceKey::Handle("a".into()));
+    let error = model.run(assign("node-a", "a", 1, 0)).unwrap_err();
+    assert_eq!(error.to_string(), "stored value of IPAMHandle(a) cannot be used: garbled");
+    model.unreadable.insert(ResourceKey::IpamConfig);
+    model.put_config(IpamConfig::default());
+    let error = model.run(assign("node-a", "b", 1, 0)).unwrap_err();
+    assert_eq!(error.to_string(), "stored value of IPAMConfig cannot be used: garbled");
+}
