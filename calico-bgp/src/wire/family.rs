@@ -1,0 +1,28 @@
+//! Address families on the wire (RFC 4760).
+
+/// AFI and SAFI.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[expect(clippy::exhaustive_structs, reason = "two registered numbers, nothing else")]
+pub struct AddressFamily {
+    /// Address family identifier.
+    pub afi: u16,
+    /// Subsequent address family identifier.
+    pub safi: u8,
+}
+
+impl AddressFamily {
+    /// IPv4 unicast.
+    pub const IPV4_UNICAST: Self = Self { afi: 1, safi: 1 };
+    /// IPv6 unicast.
+    pub const IPV6_UNICAST: Self = Self { afi: 2, safi: 1 };
+}
+
+impl core::fmt::Display for AddressFamily {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match *self {
+            Self::IPV4_UNICAST => f.write_str("IPv4 unicast"),
+            Self::IPV6_UNICAST => f.write_str("IPv6 unicast"),
+            Self { afi, safi } => write!(f, "AFI {afi} SAFI {safi}"),
+        }
+    }
+}
