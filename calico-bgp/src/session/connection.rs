@@ -1,0 +1,62 @@
+//! One TCP connection to a peer, as the protocol sees it.
+
+use super::collision::{Direction, Standing};
+use super::negotiate::Negotiated;
+use super::state::ConnectionState;
+use crate::speaker::ConnectionId;
+use crate::time::Timestamp;
+use crate::wire::{Framer, PeerType};
+
+/// A connection.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    pub(crate) id: ConnectionId,
+    pub(crate) direction: Direction,
+    pub(crate) state: ConnectionState,
+    pub(crate) framer: Framer,
+    /// Messages other than UPDATE, which go out first: a KEEPALIVE must not queue behind routes.
+    pub(crate) control: Vec<u8>,
+    /// What the OPENs agreed on.
+    pub(crate) negotiated: Option<Negotiated>,
+    /// When the last message arrived.
+    pub(crate) heard_at: Timestamp,
+    pub(crate) established_at: Option<Timestamp>,
+    /// Since when `control` has been waiting for the transport.
+    pub(crate) stalled_since: Option<Timestamp>,
+    /// Whether the transport has been told that something waits.
+    pub(crate) is_ready: bool,
+}
+
+impl Connection {
+    pub(crate) fn new(id: ConnectionId, direction: Direction, now: Timestamp) -> Self {
+        Self {
+            id,
+            direction,
+            state: ConnectionState::Connect,
+            framer: Framer::default(),
+            control: Vec::new(),
+            negotiated: None,
+            heard_at: now,
+            established_at: None,
+            stalled_since: None,
+            is_ready: false,
+        }
+    }
+
+    pub(crate) fn standing(&self, now: Timestamp) -> Standing {
+        Standing {
+            direction: self.direction,
+            state: self.state,
+            established_for: self.established_at.map(|since| now.since(since)),
+        }
+    }
+
+    pub(crate) fn is_established(&self) -> bool {
+        self.state == ConnectionState::Established
+    }
+
+    /// Internal until the OPEN has said otherwise; no attribute is read before.
+    pub(crate) fn kind(&self) -> PeerType {
+        self.negotiated.as_ref().map_or(PeerType::Internal, |negotiated| negotiated.kind)
+    }
+}
