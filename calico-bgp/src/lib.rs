@@ -3,5 +3,14 @@
 extern crate alloc;
 
 mod backend;
+mod rib;
+mod session;
+mod speaker;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
+mod time;
+pub mod wire;
 
 pub use backend::{BgpBackend, BgpError, BgpEvent, BgpStatus, LearnedRoute, PeerStatus, SessionState};
+pub use speaker::{Action, ConnectionId, Speaker, SpeakerConfig};
+pub use time::Timestamp;

@@ -1,0 +1,47 @@
+//! Parameters of a speaker that are not part of the desired state.
+
+use core::time::Duration;
+
+/// How a speaker behaves. The defaults are for a node in a mesh.
+#[derive(Debug, Clone)]
+#[expect(clippy::exhaustive_structs, reason = "callers build it with literals over the default")]
+pub struct SpeakerConfig {
+    /// Hold time to propose, in seconds; 0 for none, otherwise at least 3. Default 90, the RFC's suggestion. (Upstream leaves
+    /// BIRD's 240, so that a dead host blackholes its pods for four minutes; the lower of both ends counts, so mixed clusters
+    /// work.)
+    pub hold_time: u16,
+    /// Seconds that peers should keep our routes while we restart; at most 4095. Default 120, as upstream.
+    pub restart_time: u16,
+    /// Whether this start may be a restart: peers are told so, and keep what they know of us. Default true, as upstream.
+    pub restarting: bool,
+    /// Whether packets are forwarded while no speaker runs. True (the default) where kernel routes outlive the process.
+    pub forwarding_preserved: bool,
+    /// Longest wait for the peers' end-of-RIB after a start. A host that is down delays the removal of stale routes by this
+    /// much and nothing else. Default 120 s.
+    pub deferral: Duration,
+    /// Longest wait for the end-of-RIB of a peer that came back. Default 360 s: above BIRD's own deferral of 240 s.
+    pub stale_time: Duration,
+    /// Head start of the peer with the lower address, as text (upstream's rule decides which end opens the connection). The
+    /// other end still connects if nothing came by then, so that either may restart. Default 1 s.
+    pub passive_delay: Duration,
+    /// Most prefixes that one peer may announce before its session is closed. Default 200 000, far above a mesh's blocks.
+    pub maximum_prefixes: usize,
+    /// Seed of all jitter.
+    pub seed: u64,
+}
+
+impl Default for SpeakerConfig {
+    fn default() -> Self {
+        Self {
+            hold_time: 90,
+            restart_time: 120,
+            restarting: true,
+            forwarding_preserved: true,
+            deferral: Duration::from_secs(120),
+            stale_time: Duration::from_secs(360),
+            passive_delay: Duration::from_secs(1),
+            maximum_prefixes: 200_000,
+            seed: 0,
+        }
+    }
+}

@@ -1,0 +1,190 @@
+//! The speaker: BGP as a machine without sockets, clock or tasks.
+
+mod config;
+mod connect;
+mod desired;
+mod receive;
+mod routes;
+mod transmit;
+
+#[cfg(test)]
+mod tests;
+
+use core::fmt;
+use core::net::{IpAddr, Ipv4Addr};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+
+use calico_core::bgp::LocalSpeaker;
+
+pub use config::SpeakerConfig;
+
+use crate::backend::{BgpEvent, BgpStatus};
+use crate::rib::{AttributeTable, Loc, RouteReport};
+use crate::session::backoff::Jitter;
+use crate::session::graceful_restart::Recovery;
+use crate::session::peer::Peer;
+use crate::session::timer::{TimerKey, Timers};
+use crate::time::Timestamp;
+
+/// Names one connection for as long as it lives; never used twice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ConnectionId(u64);
+
+impl ConnectionId {
+    #[cfg(test)]
+    pub(crate) const fn new(number: u64) -> Self {
+        Self(number)
+    }
+}
+
+impl fmt::Display for ConnectionId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "#{}", self.0)
+    }
+}
+
+/// What the transport should do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(clippy::exhaustive_enums, reason = "a transport must carry out every one")]
+pub enum Action {
+    /// Open a TCP connection; answer with [`Speaker::handle_connected`] or [`Speaker::handle_closed`].
+    Connect {
+        /// Its name from now on.
+        connection: ConnectionId,
+        /// Whom to connect to.
+        address: IpAddr,
+        /// Which port.
+        port: u16,
+        /// Which local address to connect from: the peer knows us by it.
+        source: Ipv4Addr,
+    },
+    /// Write these last bytes if there are any and the connection still takes them, then close it. The speaker has forgotten the
+    /// connection already.
+    Disconnect {
+        /// Which.
+        connection: ConnectionId,
+        /// What to write first.
+        last: Vec<u8>,
+    },
+}
+
+/// A BGP speaker.
+///
+/// Time is an argument; effects are return values. One caller drives it (it is neither clever about threads nor needs to be):
+///
+/// | Methods | Class |
+/// |---|---|
+/// | [`set_desired`](Self::set_desired) | command |
+/// | [`handle_connected`](Self::handle_connected), [`handle_accepted`](Self::handle_accepted), [`handle_bytes`](Self::handle_bytes), [`handle_closed`](Self::handle_closed) | transport in |
+/// | [`handle_timeout`](Self::handle_timeout) | time in |
+/// | [`poll_action`](Self::poll_action), [`poll_ready`](Self::poll_ready), [`poll_transmit`](Self::poll_transmit) | transport out |
+/// | [`poll_event`](Self::poll_event) | routes, sessions and completeness out |
+/// | [`poll_timeout`](Self::poll_timeout) | time out |
+/// | [`status`](Self::status) | picture, at any time |
+///
+/// After any command or input, in this order: carry out every [`Action`]; for each connection that `poll_ready` names, take
+/// bytes with `poll_transmit` as fast as the connection drains and until nothing is left; take events at whatever pace suits
+/// (they are states, and coalesce); sleep until `poll_timeout`.
+///
+/// Everything that waits inside is bounded by configuration and by the number of prefixes: neither a peer that does not read
+/// nor a consumer that does not poll makes it grow.
+///
+/// Dropping it says nothing to anybody: peers that know graceful restart keep our routes.
+#[derive(Debug)]
+pub struct Speaker {
+    config: SpeakerConfig,
+    local: Option<LocalSpeaker>,
+    peers: BTreeMap<IpAddr, Peer>,
+    /// Which peer a connection belongs to.
+    owners: HashMap<ConnectionId, IpAddr>,
+    loc: Loc,
+    originated: BTreeSet<calico_core::net::Cidr>,
+    attributes: AttributeTable,
+    timers: Timers,
+    jitter: Jitter,
+    recovery: Recovery,
+    next_connection: u64,
+    actions: VecDeque<Action>,
+    ready: VecDeque<ConnectionId>,
+    /// Number of external peers: none in an ordinary mesh.
+    external_peers: usize,
+    /// Peers whose status has changed since it was last reported.
+    changed: BTreeSet<IpAddr>,
+}
+
+impl Speaker {
+    /// A speaker without sessions. `config.seed` decides all its jitter.
+    pub fn new(config: SpeakerConfig) -> Self {
+        let jitter = Jitter::new(config.seed);
+        Self {
+            config,
+            local: None,
+            peers: BTreeMap::new(),
+            owners: HashMap::new(),
+            loc: Loc::default(),
+            originated: BTreeSet::new(),
+            attributes: AttributeTable::default(),
+            timers: Timers::default(),
+            jitter,
+            recovery: Recovery::NotStarted,
+            next_connection: 0,
+            actions: VecDeque::new(),
+            ready: VecDeque::new(),
+            external_peers: 0,
+            changed: BTreeSet::new(),
+        }
+    }
+
+    /// Time has come to what [`poll_timeout`](Self::poll_timeout) said. Calling it early does no harm.
+    pub fn handle_timeout(&mut self, now: Timestamp) {
+        while let Some(key) = self.timers.pop_due(now) {
+            match key {
+                TimerKey::Retry(peer) => self.retry_due(now, peer),
+                TimerKey::Hold(connection) => self.hold_due(now, connection),
+                TimerKey::Keepalive(connection) => self.keepalive_due(now, connection),
+                TimerKey::Retention(peer) => self.sweep(peer),
+                TimerKey::Deferral => self.end_recovery(),
+            }
+        }
+    }
+
+    /// What the transport should do next.
+    pub fn poll_action(&mut self) -> Option<Action> {
+        self.actions.pop_front()
+    }
+
+    /// The next thing to tell: first routes, then sessions, and that all is told once it is.
+    pub fn poll_event(&mut self) -> Option<BgpEvent> {
+        if let Some(report) = self.loc.next_report() {
+            return Some(match report {
+                RouteReport::Set(route) => BgpEvent::RouteSet(route),
+                RouteReport::Removed(prefix) => BgpEvent::RouteRemoved(prefix),
+            });
+        }
+        while let Some(address) = self.changed.pop_first() {
+            if let Some(peer) = self.peers.get(&address) {
+                return Some(BgpEvent::Session(peer.status()));
+            }
+        }
+        if self.recovery == (Recovery::Over { reported: false }) {
+            self.recovery = Recovery::Over { reported: true };
+            return Some(BgpEvent::Settled);
+        }
+        None
+    }
+
+    /// When to call [`handle_timeout`](Self::handle_timeout).
+    pub fn poll_timeout(&self) -> Option<Timestamp> {
+        self.timers.next_deadline()
+    }
+
+    /// All sessions.
+    pub fn status(&self) -> BgpStatus {
+        BgpStatus { peers: self.peers.values().map(Peer::status).collect() }
+    }
+
+    fn new_connection_id(&mut self) -> ConnectionId {
+        self.next_connection += 1;
+        ConnectionId(self.next_connection)
+    }
+}

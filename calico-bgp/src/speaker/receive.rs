@@ -1,0 +1,146 @@
+//! From received bytes to state changes.
+
+use core::net::IpAddr;
+
+use super::connect::End;
+use super::{ConnectionId, Speaker};
+use crate::session::collision::{self, Direction, Identity, Verdict};
+use crate::session::negotiate::negotiate;
+use crate::session::state::ConnectionState;
+use crate::session::timer::TimerKey;
+use crate::time::Timestamp;
+use crate::wire::{self, Message, MessageKind, Notification, Open, WireError};
+
+impl Speaker {
+    /// Bytes have arrived. Any split is fine.
+    pub fn handle_bytes(&mut self, now: Timestamp, connection: ConnectionId, bytes: &[u8]) {
+        let Some(known) = self.connection(connection).filter(|known| known.state != ConnectionState::Connect) else {
+            return;
+        };
+        known.framer.push(bytes);
+        loop {
+            let Some(known) = self.connection(connection) else {
+                return;
+            };
+            let kind = known.kind();
+            let message = match known.framer.next_message() {
+                Ok(None) => return,
+                Ok(Some((message, body))) => {
+                    known.heard_at = now;
+                    Message::decode(message, &body, kind).map(|decoded| (message, decoded))
+                }
+                Err(error) => Err(error),
+            };
+            match message {
+                Ok((kind, message)) => self.handle_message(now, connection, kind, message),
+                Err(error) => self.fail(now, connection, &error),
+            }
+        }
+    }
+
+    fn handle_message(&mut self, now: Timestamp, id: ConnectionId, kind: MessageKind, message: Message) {
+        let Some(address) = self.owners.get(&id).copied() else {
+            return;
+        };
+        let Some(connection) = self.connection(id) else {
+            return;
+        };
+        let before = connection.state;
+        if let Err(subcode) = before.after(kind) {
+            let notification = Notification::fsm_error(subcode);
+            let reason = format!("{notification}: {kind:?} in {before:?}");
+            return self.close(now, id, End::Sent(notification, reason));
+        }
+        match message {
+            Message::Open(open) => self.handle_open(now, id, address, &open),
+            Message::Notification(notification) => self.close(now, id, End::Received(notification)),
+            Message::Keepalive if before == ConnectionState::OpenConfirm => self.establish(now, id, address),
+            Message::Keepalive | Message::RouteRefresh(None) => {}
+            Message::Update(update) => self.handle_update(now, id, address, *update),
+            Message::RouteRefresh(Some(refresh)) => self.handle_refresh(id, address, refresh),
+        }
+    }
+
+    fn handle_open(&mut self, now: Timestamp, id: ConnectionId, address: IpAddr, open: &Open) {
+        let (Some(local), Some(peer)) = (&self.local, self.peers.get(&address)) else {
+            return;
+        };
+        let negotiated = match negotiate(local, &peer.desired, self.config.hold_time, open) {
+            Ok(negotiated) => negotiated,
+            Err(error) => return self.fail(now, id, &error),
+        };
+        if !self.survives_collision(now, id, address, open) {
+            return self.close(now, id, End::Collision);
+        }
+        let Some(connection) = self.connection(id) else {
+            return;
+        };
+        connection.state = ConnectionState::OpenConfirm;
+        let (hold, keepalive) = (negotiated.hold, negotiated.keepalive());
+        connection.negotiated = Some(negotiated);
+        self.send_control(now, id, &wire::keepalive());
+        match (hold, keepalive) {
+            (Some(hold), Some(keepalive)) => {
+                self.timers.arm(TimerKey::Hold(id), now.after(hold));
+                let delay = self.jitter.apply(keepalive);
+                self.timers.arm(TimerKey::Keepalive(id), now.after(delay));
+            }
+            _ => self.timers.disarm(TimerKey::Hold(id)),
+        }
+        self.note_changed(id);
+    }
+
+    /// Compares with the peer's other connections, and closes those that lose.
+    fn survives_collision(&mut self, now: Timestamp, id: ConnectionId, address: IpAddr, open: &Open) -> bool {
+        let (Some(local), Some(peer)) = (&self.local, self.peers.get(&address)) else {
+            return false;
+        };
+        let ours = Identity { identifier: local.router_id, as_number: local.as_number };
+        let theirs = Identity { identifier: open.identifier, as_number: open.as_number };
+        let restarted = open.graceful_restart().is_some_and(|restart| restart.restarting);
+        let direction = peer.connections.iter().find(|known| known.id == id).map(|known| known.direction);
+        let direction = direction.unwrap_or(Direction::Incoming);
+        let others = peer.connections.iter().filter(|known| known.id != id);
+        let verdicts: Vec<(ConnectionId, Verdict)> = others
+            .map(|other| (other.id, collision::decide(ours, theirs, direction, restarted, other.standing(now))))
+            .collect();
+        if verdicts.iter().any(|(_, verdict)| *verdict == Verdict::KeepOther) {
+            return false;
+        }
+        for (other, verdict) in verdicts {
+            if verdict == Verdict::KeepNew {
+                self.close(now, other, End::Collision);
+            }
+        }
+        true
+    }
+
+    fn establish(&mut self, now: Timestamp, id: ConnectionId, address: IpAddr) {
+        let Some(peer) = self.peers.get_mut(&address) else {
+            return;
+        };
+        peer.backoff.reset();
+        peer.last_error = None;
+        let connecting: Vec<ConnectionId> = peer
+            .connections
+            .iter()
+            .filter(|known| known.state == ConnectionState::Connect)
+            .map(|known| known.id)
+            .collect();
+        let Some(connection) = peer.connection(id) else {
+            return;
+        };
+        connection.state = ConnectionState::Established;
+        connection.established_at = Some(now);
+        for other in connecting {
+            self.close(now, other, End::Collision);
+        }
+        self.timers.disarm(TimerKey::Retry(address));
+        self.session_up(now, address);
+        self.note_changed(id);
+    }
+
+    fn fail(&mut self, now: Timestamp, id: ConnectionId, error: &WireError) {
+        self.close(now, id, End::Sent(error.notification(), error.to_string()));
+    }
+}

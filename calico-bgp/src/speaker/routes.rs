@@ -1,0 +1,269 @@
+//! Routes in: UPDATEs, their effect on the Loc-RIB, and who must hear of it.
+
+use core::net::{IpAddr, Ipv4Addr};
+use core::time::Duration;
+use std::sync::Arc;
+
+use calico_core::net::Cidr;
+
+use super::connect::End;
+use super::{ConnectionId, Speaker};
+use crate::rib::{AdjOut, BestChange, Exporter, Path, PathSource, Source};
+use crate::session::graceful_restart::Recovery;
+use crate::session::timer::TimerKey;
+use crate::time::Timestamp;
+use crate::wire::notification::cease;
+use crate::wire::{AddressFamily, Notification, PathAttributes, PeerType, RouteRefresh, Update};
+
+impl Speaker {
+    /// A session is up: the peer gets everything, and its earlier routes wait for its end-of-RIB.
+    pub(super) fn session_up(&mut self, now: Timestamp, address: IpAddr) {
+        let Some(peer) = self.peers.get_mut(&address) else {
+            return;
+        };
+        let kind = peer.kind;
+        peer.adj_out = AdjOut::default();
+        let Some(negotiated) = peer.established().and_then(|connection| connection.negotiated.clone()) else {
+            return;
+        };
+        if peer.adj_in.has_stale() {
+            if negotiated.preserves_forwarding() {
+                let deadline = now.after(self.config.stale_time).min(peer.stale_limit.unwrap_or(now));
+                self.timers.arm(TimerKey::Retention(address), deadline);
+            } else {
+                self.sweep(address);
+            }
+        }
+        let exportable: Vec<Cidr> =
+            self.loc.prefixes().filter(|prefix| Exporter::may_export(self.source(prefix), kind)).collect();
+        let restart = negotiated.graceful_restart.as_ref();
+        let peer_restarts = restart.is_some_and(|restart| restart.restarting);
+        let finish = peer_restarts || !self.recovery.is_running();
+        if let Some(peer) = self.peers.get_mut(&address) {
+            for prefix in exportable {
+                peer.adj_out.touch(prefix);
+            }
+            if finish {
+                peer.adj_out.finish();
+            }
+        }
+        self.mark_ready(address);
+        if restart.is_none() {
+            self.done_with(&address);
+        }
+    }
+
+    /// A session is down. With a retention the peer's routes stay, stale; without, they go.
+    pub(super) fn session_down(&mut self, now: Timestamp, address: IpAddr, retention: Option<Duration>) {
+        let Some(peer) = self.peers.get_mut(&address) else {
+            return;
+        };
+        peer.adj_out = AdjOut::default();
+        match retention {
+            Some(retention) => {
+                // RFC 4724 section 4.2 deletes what was stale already when a peer restarts twice. That would cut off the pods
+                // of an agent that is killed twice in a row; so it stays, but no longer than the first restart allows.
+                peer.adj_in.begin_life();
+                if peer.adj_in.has_stale() {
+                    let limit =
+                        *peer.stale_limit.get_or_insert_with(|| now.after(retention).after(self.config.stale_time));
+                    self.timers.arm(TimerKey::Retention(address), now.after(retention).min(limit));
+                }
+            }
+            None => self.drop_routes(address),
+        }
+    }
+
+    pub(super) fn handle_update(&mut self, now: Timestamp, id: ConnectionId, address: IpAddr, update: Update) {
+        for fault in &update.faults {
+            tracing::warn!(peer = %address, %fault, "malformed BGP UPDATE");
+        }
+        for prefix in update.withdrawn {
+            self.withdraw(address, prefix);
+        }
+        if !update.reach.is_empty() {
+            self.announce(now, id, address, update.attributes, update.reach);
+        }
+        if update.end_of_rib == Some(AddressFamily::IPV4_UNICAST) {
+            self.sweep(address);
+            self.done_with(&address);
+        }
+    }
+
+    fn announce(
+        &mut self,
+        now: Timestamp,
+        id: ConnectionId,
+        address: IpAddr,
+        attributes: PathAttributes,
+        reach: Vec<crate::wire::Reach>,
+    ) {
+        let Some(connection) = self.connection(id) else {
+            return;
+        };
+        let Some(identifier) = connection.negotiated.as_ref().map(|negotiated| negotiated.identifier) else {
+            return;
+        };
+        let source = PathSource { peer: address, identifier, kind: connection.kind() };
+        let loops = self.is_refused(source, &attributes);
+        let attributes = self.attributes.intern(attributes);
+        for (next_hop, prefix) in reach.into_iter().flat_map(|reach| {
+            let next_hop = reach.next_hop;
+            reach.prefixes.into_iter().map(move |prefix| (next_hop, prefix))
+        }) {
+            // An unusable path still replaces the usable one that the peer announced before.
+            if loops || !self.is_usable(next_hop) {
+                self.withdraw(address, prefix);
+                continue;
+            }
+            let Some(peer) = self.peers.get_mut(&address) else {
+                return;
+            };
+            peer.adj_in.insert(prefix);
+            let (life, count) = (peer.adj_in.life(), peer.adj_in.len());
+            let path = Path { source, next_hop, attributes: Arc::clone(&attributes), life };
+            let change = self.loc.announce(prefix, path);
+            self.propagate(change);
+            if count > self.config.maximum_prefixes {
+                let notification = Notification::cease(cease::MAXIMUM_PREFIXES);
+                let reason = format!("{notification}: more than {}", self.config.maximum_prefixes);
+                return self.close(now, id, End::Sent(notification, reason));
+            }
+        }
+    }
+
+    /// Loops, and paths that an external neighbour did not put its own system on (RFC 4271 section 6.3).
+    fn is_refused(&self, source: PathSource, attributes: &PathAttributes) -> bool {
+        let Some(local) = &self.local else {
+            return true;
+        };
+        let neighbour = self.peers.get(&source.peer).map(|peer| peer.desired.as_number);
+        let foreign = source.kind == PeerType::External && attributes.as_path.first() != neighbour;
+        foreign
+            || attributes.as_path.contains(local.as_number)
+            || attributes.originator_id == Some(local.router_id)
+            || attributes.cluster_list.contains(&local.router_id)
+    }
+
+    /// Whether traffic could go there at all. 240/4 may be in use; ourselves, loopback, multicast and nothing may not.
+    fn is_usable(&self, next_hop: IpAddr) -> bool {
+        let own = self.local.as_ref().and_then(|local| local.ipv4);
+        match next_hop {
+            IpAddr::V4(address) => {
+                let in_zero = address.octets().first() == Some(&0);
+                !(in_zero || address.is_loopback() || address.is_multicast() || address == Ipv4Addr::BROADCAST)
+                    && Some(address) != own
+            }
+            IpAddr::V6(_) => false,
+        }
+    }
+
+    fn withdraw(&mut self, address: IpAddr, prefix: Cidr) {
+        let known = self.peers.get_mut(&address).is_some_and(|peer| peer.adj_in.remove(&prefix));
+        if known {
+            let change = self.loc.withdraw(prefix, address);
+            self.propagate(change);
+        }
+    }
+
+    /// Removes everything a peer has announced.
+    pub(super) fn drop_routes(&mut self, address: IpAddr) {
+        self.timers.disarm(TimerKey::Retention(address));
+        let Some(peer) = self.peers.get_mut(&address) else {
+            return;
+        };
+        peer.stale_limit = None;
+        for prefix in peer.adj_in.drain() {
+            let change = self.loc.withdraw(prefix, address);
+            self.propagate(change);
+        }
+    }
+
+    /// Removes what a peer has not announced again in its present life.
+    pub(super) fn sweep(&mut self, address: IpAddr) {
+        self.timers.disarm(TimerKey::Retention(address));
+        let Some(peer) = self.peers.get_mut(&address) else {
+            return;
+        };
+        if !peer.adj_in.has_stale() {
+            return;
+        }
+        let life = peer.adj_in.life();
+        let current = |prefix: &Cidr| self.loc.path(prefix, address).is_some_and(|path| path.life == life);
+        let stale: Vec<Cidr> = peer.adj_in.prefixes().filter(|prefix| !current(prefix)).collect();
+        peer.adj_in.end_stale();
+        peer.stale_limit = None;
+        self.changed.insert(address);
+        for prefix in stale {
+            self.withdraw(address, prefix);
+        }
+    }
+
+    /// Tells every peer that may hear of it.
+    pub(super) fn propagate(&mut self, change: Option<BestChange>) {
+        let Some(BestChange { prefix, old, new }) = change else {
+            return;
+        };
+        let concerns = |kind| Exporter::may_export(old, kind) || Exporter::may_export(new, kind);
+        let (internal, external) = (concerns(PeerType::Internal), concerns(PeerType::External));
+        // In a mesh, most changes concern nobody else: one test spares the walk over all peers.
+        if !internal && (!external || self.external_peers == 0) {
+            return;
+        }
+        let mut touched = Vec::new();
+        for (address, peer) in &mut self.peers {
+            let concerned = if peer.kind == PeerType::Internal { internal } else { external };
+            if concerned && peer.established().is_some() {
+                peer.adj_out.touch(prefix);
+                touched.push(*address);
+            }
+        }
+        for address in touched {
+            self.mark_ready(address);
+        }
+    }
+
+    pub(super) fn handle_refresh(&mut self, id: ConnectionId, address: IpAddr, refresh: RouteRefresh) {
+        // One that names a family not negotiated is ignored (RFC 2918 section 4).
+        if refresh.family != AddressFamily::IPV4_UNICAST {
+            return;
+        }
+        tracing::debug!(peer = %address, connection = %id, "the peer asks for all routes again");
+        if let Some(peer) = self.peers.get_mut(&address) {
+            peer.adj_out.refresh();
+        }
+        self.mark_ready(address);
+    }
+
+    fn source(&self, prefix: &Cidr) -> Source {
+        match self.loc.best(prefix) {
+            None => Source::Nothing,
+            Some(crate::rib::Best::Originated) => Source::Originated,
+            Some(crate::rib::Best::Path(path)) => Source::Peer(path.source),
+        }
+    }
+
+    /// A peer need not be waited for any more.
+    pub(super) fn done_with(&mut self, address: &IpAddr) {
+        if self.recovery.done_with(address) {
+            self.end_recovery();
+        }
+    }
+
+    /// The start is over: peers may forget what we announced in an earlier life.
+    pub(super) fn end_recovery(&mut self) {
+        if !self.recovery.is_running() {
+            return;
+        }
+        self.timers.disarm(TimerKey::Deferral);
+        self.recovery = Recovery::Over { reported: false };
+        let established: Vec<IpAddr> =
+            self.peers.iter_mut().filter_map(|(address, peer)| peer.established().map(|_| *address)).collect();
+        for address in established {
+            if let Some(peer) = self.peers.get_mut(&address) {
+                peer.adj_out.finish();
+            }
+            self.mark_ready(address);
+        }
+    }
+}

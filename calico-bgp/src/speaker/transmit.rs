@@ -1,0 +1,117 @@
+//! What goes out: control messages at once, routes as fast as the connection drains.
+
+use core::net::IpAddr;
+
+use calico_core::net::Cidr;
+
+use super::{ConnectionId, Speaker};
+use crate::rib::{ExportTarget, Exporter, Sent, Step};
+use crate::time::Timestamp;
+use crate::wire::update::{encode_announcements, encode_end_of_rib, encode_withdrawals};
+
+/// Prefixes looked at in one go: some full messages, and far less than a hold time of work.
+const QUANTUM: usize = 2048;
+
+impl Speaker {
+    /// The next connection that has something to send and had nothing before.
+    pub fn poll_ready(&mut self) -> Option<ConnectionId> {
+        while let Some(id) = self.ready.pop_front() {
+            if self.owners.contains_key(&id) {
+                return Some(id);
+            }
+        }
+        None
+    }
+
+    /// Appends the next bytes of a connection, some messages at a time. Nothing appended means that there is nothing to send
+    /// and that [`poll_ready`](Self::poll_ready) will name the connection again when there is.
+    pub fn poll_transmit(&mut self, connection: ConnectionId, into: &mut Vec<u8>) {
+        let before = into.len();
+        let Some(known) = self.connection(connection) else {
+            return;
+        };
+        into.append(&mut known.control);
+        known.stalled_since = None;
+        let established = known.is_established();
+        while established && into.len() == before && self.next_routes(connection, into) {}
+        if into.len() == before
+            && let Some(known) = self.connection(connection)
+        {
+            known.is_ready = false;
+        }
+    }
+
+    /// Encodes the next pending prefixes. Says whether there were any: they may all turn out to need no message.
+    fn next_routes(&mut self, id: ConnectionId, into: &mut Vec<u8>) -> bool {
+        let (Some(local), Some(address)) = (&self.local, self.owners.get(&id)) else {
+            return false;
+        };
+        let (Some(own), Some(peer)) = (local.ipv4, self.peers.get_mut(address)) else {
+            return false;
+        };
+        if !peer.adj_out.has_pending() {
+            return false;
+        }
+        let exporter = Exporter { as_number: local.as_number, address: own };
+        let target = ExportTarget { peer: *address, kind: peer.kind };
+        let (loc, table) = (&self.loc, &mut self.attributes);
+        let steps = peer.adj_out.take(QUANTUM, |prefix| exporter.export(loc.best(prefix)?, target, table));
+        encode(steps, into);
+        true
+    }
+
+    pub(super) fn send_control(&mut self, now: Timestamp, id: ConnectionId, message: &[u8]) {
+        let Some(connection) = self.connection(id) else {
+            return;
+        };
+        connection.control.extend_from_slice(message);
+        connection.stalled_since.get_or_insert(now);
+        self.notify(id);
+    }
+
+    /// Tells the transport that a peer's established connection has something to send.
+    pub(super) fn mark_ready(&mut self, address: IpAddr) {
+        let established = self.peers.get_mut(&address).and_then(|peer| peer.established().map(|known| known.id));
+        if let Some(id) = established {
+            self.notify(id);
+        }
+    }
+
+    fn notify(&mut self, id: ConnectionId) {
+        let newly = self.connection(id).is_some_and(|known| !core::mem::replace(&mut known.is_ready, true));
+        if newly {
+            self.ready.push_back(id);
+        }
+    }
+}
+
+/// Withdrawals first, then announcements grouped by what they say, then the marker.
+fn encode(steps: Vec<Step>, into: &mut Vec<u8>) {
+    let mut withdrawn: Vec<Cidr> = Vec::new();
+    let mut groups: Vec<(Sent, Vec<Cidr>)> = Vec::new();
+    let mut end_of_rib = false;
+    for step in steps {
+        match step {
+            Step::Withdraw(prefix) => withdrawn.push(prefix),
+            Step::EndOfRib => end_of_rib = true,
+            Step::Announce(prefix, sent) => match groups.iter_mut().find(|(known, _)| *known == sent) {
+                Some((_, prefixes)) => prefixes.push(prefix),
+                None => groups.push((sent, vec![prefix])),
+            },
+        }
+    }
+    into.extend(encode_withdrawals(&withdrawn).into_iter().flatten());
+    for (sent, prefixes) in groups {
+        let messages = encode_announcements(&sent.attributes, sent.next_hop, &prefixes);
+        if messages.is_empty() {
+            tracing::warn!(
+                ?prefixes,
+                "the attributes of these prefixes do not fit in a message: they are not announced"
+            );
+        }
+        into.extend(messages.into_iter().flatten());
+    }
+    if end_of_rib {
+        into.extend(encode_end_of_rib());
+    }
+}
