@@ -20,6 +20,7 @@ mod precondition;
 mod revision;
 mod store;
 
+pub mod client;
 pub mod ipam;
 pub mod memory;
 #[cfg(feature = "sqlite")]

@@ -1,0 +1,67 @@
+//! Why a client's request failed.
+
+use std::fmt::Write as _;
+
+use calico_core::resource::{Fault, ResourceKey};
+
+use crate::DatastoreError;
+
+/// A failed request of a [`Client`](super::Client).
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ClientError {
+    /// The store's answer.
+    #[error(transparent)]
+    Store(#[from] DatastoreError),
+    /// The object is refused; nothing was written.
+    #[error("{}", lines(.faults))]
+    Invalid {
+        /// What is wrong with it.
+        faults: Vec<Fault>,
+    },
+    /// The operation is not possible on this object.
+    #[error("operation {operation} is not supported on {key}: {reason}")]
+    NotSupported {
+        /// `Update` or `Delete`.
+        operation: &'static str,
+        /// The object.
+        key: ResourceKey,
+        /// Why, and what to do first.
+        reason: String,
+    },
+}
+
+impl ClientError {
+    /// Whether the key is absent.
+    pub const fn is_not_found(&self) -> bool {
+        matches!(self, Self::Store(error) if error.is_not_found())
+    }
+
+    /// Whether somebody else wrote first.
+    pub const fn is_conflict(&self) -> bool {
+        matches!(self, Self::Store(error) if error.is_conflict())
+    }
+
+    /// Whether the same request may succeed later.
+    pub const fn is_retryable(&self) -> bool {
+        matches!(self, Self::Store(error) if error.is_retryable())
+    }
+}
+
+impl From<Fault> for ClientError {
+    fn from(fault: Fault) -> Self {
+        Self::Invalid { faults: vec![fault] }
+    }
+}
+
+/// One fault as it is, several as a list.
+fn lines(faults: &[Fault]) -> String {
+    match faults {
+        [fault] => fault.to_string(),
+        _ => faults.iter().fold("error with the following fields:".to_owned(), |mut text, fault| {
+            // Writing to a string cannot fail.
+            let _ = write!(text, "\n-  {fault}");
+            text
+        }),
+    }
+}

@@ -1,0 +1,323 @@
+//! What tools and the agent write through: upstream's `clientv3` over any [`Datastore`].
+//!
+//! Comes in: objects as a user means them; goes out: objects as the cluster needs them. On top of a plain store it gives a new
+//! object its identity and time of creation, fills defaults, refuses what would break the rest (a policy in a tier that does not
+//! exist, overlapping pools, the deletion of a tier in use), and shows and protects the built-in profile. The rules of single
+//! kinds are in [`rules`].
+//!
+//! Invariants: nothing is written unless all checks pass; what was read is written back only at the revision read; fields that
+//! the typed view does not know survive.
+
+mod error;
+mod pool;
+mod rules;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use calico_core::resource::{Fault, Kind, Resource, ResourceKey, merge_newer};
+use serde_json::Value;
+
+pub use self::error::ClientError;
+use crate::{Clock, DatastoreError, IdSource, Listing, Revision, Scope, Stored, Write, document};
+use crate::{Datastore, clock};
+
+/// How often a write is tried again that lost to another writer, when the caller named no revision.
+const ATTEMPTS: usize = 10;
+
+/// An object to write.
+#[derive(Debug, Clone, PartialEq)]
+#[expect(clippy::exhaustive_structs, reason = "callers build it with literals")]
+pub struct Draft {
+    /// The object.
+    pub resource: Resource,
+    /// The user's whole document, where there is one: fields that the model only carries are taken from it.
+    pub document: Option<Value>,
+}
+
+impl From<Resource> for Draft {
+    fn from(resource: Resource) -> Self {
+        Self { resource, document: None }
+    }
+}
+
+/// What [`Client::apply`] did.
+#[derive(Debug, Clone, PartialEq)]
+#[expect(clippy::exhaustive_enums, reason = "an object is new, changed or as it was")]
+pub enum Applied {
+    /// The object is new.
+    Created(Stored),
+    /// The object was there and has changed.
+    Updated(Stored),
+    /// The object was there, exactly so: nothing was written.
+    Unchanged(Stored),
+}
+
+impl Applied {
+    /// The object as it is stored now.
+    pub fn into_stored(self) -> Stored {
+        match self {
+            Self::Created(stored) | Self::Updated(stored) | Self::Unchanged(stored) => stored,
+        }
+    }
+}
+
+/// The typed client. Clones share the store.
+#[derive(Clone)]
+pub struct Client {
+    store: Arc<dyn Datastore>,
+    clock: Arc<dyn Clock>,
+    ids: Arc<dyn IdSource>,
+}
+
+impl Client {
+    /// A client of a store, with the clock and the random source for new objects.
+    pub fn new(store: Arc<dyn Datastore>, clock: Arc<dyn Clock>, ids: Arc<dyn IdSource>) -> Self {
+        Self { store, clock, ids }
+    }
+
+    /// The store beneath.
+    pub fn store(&self) -> &Arc<dyn Datastore> {
+        &self.store
+    }
+
+    /// Makes what every cluster has, where it is missing: upstream's three tiers. Doing it again changes nothing.
+    pub async fn initialise(&self) -> Result<(), ClientError> {
+        let listing = self.store.list(&Scope::Kind(Kind::Tier)).await?;
+        let present = |key: &ResourceKey| {
+            listing.entries.iter().any(|entry| match entry {
+                Ok(stored) => stored.key == *key,
+                Err(bad) => bad.key == *key,
+            })
+        };
+        for mut tier in Resource::initial_tiers() {
+            let key = key_of(&tier)?;
+            if present(&key) {
+                continue;
+            }
+            self.identify(&mut tier);
+            match self.store.commit(Write::create(key, Arc::new(tier)).into()).await {
+                Ok(_) | Err(DatastoreError::AlreadyExists { .. }) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
+
+    /// One object, with its revision in the metadata.
+    pub async fn get(&self, key: &ResourceKey) -> Result<Stored, ClientError> {
+        if rules::is_built_in(key) {
+            return Ok(rules::built_in_profile());
+        }
+        Ok(shown(self.store.get(key).await?))
+    }
+
+    /// All objects of a scope, sorted by key, each with its revision in the metadata. Profiles include the built-in one.
+    pub async fn list(&self, scope: &Scope) -> Result<Listing, ClientError> {
+        let mut listing = self.store.list(scope).await?;
+        listing.entries = listing.entries.into_iter().map(|entry| entry.map(shown)).collect();
+        rules::add_built_in(scope, &mut listing);
+        Ok(listing)
+    }
+
+    /// Stores a new object.
+    pub async fn create(&self, draft: impl Into<Draft> + Send) -> Result<Stored, ClientError> {
+        let Draft { mut resource, document } = draft.into();
+        if let Some(version) = resource.metadata().and_then(|metadata| metadata.resource_version.clone()) {
+            let reason = "field must not be set for a Create request";
+            return Err(Fault::value("metadata.resourceVersion", Some(version), reason).into());
+        }
+        resource.fill_defaults()?;
+        let key = key_of(&resource)?;
+        if rules::is_built_in(&key) {
+            return Err(DatastoreError::AlreadyExists { key, current: None }.into());
+        }
+        rules::before_create(&*self.store, &resource).await?;
+        self.identify(&mut resource);
+        let base = document.map(Arc::new);
+        let mut write = Write::create(key.clone(), Arc::new(resource));
+        set_base(&mut write, base);
+        self.write(key, write).await
+    }
+
+    /// Replaces an object. With a revision in its metadata, only that one; without, whatever is there. Writing what is there
+    /// already changes nothing, not even the revision.
+    pub async fn update(&self, draft: impl Into<Draft> + Send) -> Result<Stored, ClientError> {
+        let draft = Prepared::new(draft.into())?;
+        let mut attempts = draft.attempts();
+        loop {
+            let read = self.read_for_update(&draft.key).await?;
+            match self.replace(&draft, read).await {
+                Err(error) if error.is_conflict() && attempts.next().is_some() => {}
+                other => return other.map(Applied::into_stored),
+            }
+        }
+    }
+
+    /// Creates an object or, if it is there, replaces it.
+    pub async fn apply(&self, draft: impl Into<Draft> + Send) -> Result<Applied, ClientError> {
+        let draft = Prepared::new(draft.into())?;
+        let mut attempts = draft.attempts();
+        loop {
+            let done = match self.read_for_update(&draft.key).await {
+                Ok(read) => self.replace(&draft, read).await,
+                Err(error) if error.is_not_found() => self.create(draft.fresh()).await.map(Applied::Created),
+                Err(error) => Err(error),
+            };
+            match done {
+                Err(error) if error.is_conflict() && attempts.next().is_some() => {}
+                other => return other,
+            }
+        }
+    }
+
+    /// Deletes an object, at a revision or whatever is there; answers with what was deleted, if it could be read.
+    pub async fn delete(&self, key: &ResourceKey, revision: Option<Revision>) -> Result<Option<Stored>, ClientError> {
+        rules::before_delete(&*self.store, key).await?;
+        let revision = match key.kind() {
+            Kind::IpPool => pool::retire(&*self.store, key, revision).await?,
+            _ => revision,
+        };
+        let precondition = revision.map_or(crate::Precondition::Present, crate::Precondition::At);
+        let committed = self.store.commit(Write::delete(key.clone(), precondition).into()).await?;
+        Ok(committed.into_iter().next().and_then(|one| one.previous).map(|previous| shown(*previous)))
+    }
+
+    /// Reads what an update starts from.
+    async fn read_for_update(&self, key: &ResourceKey) -> Result<Stored, ClientError> {
+        if rules::is_built_in(key) {
+            return Err(rules::protected("Update", key));
+        }
+        Ok(self.store.get(key).await?)
+    }
+
+    /// Writes the draft over what was read.
+    async fn replace(&self, draft: &Prepared, read: Stored) -> Result<Applied, ClientError> {
+        let Draft { mut resource, document } = draft.draft.clone();
+        if let Some(wanted) = draft.revision
+            && wanted != read.revision
+        {
+            return Err(DatastoreError::Conflict { key: read.key.clone(), current: Some(Box::new(read)) }.into());
+        }
+        keep_identity(&mut resource, &read.resource);
+        rules::before_update(&read.resource, &resource)?;
+        let base = match document {
+            Some(document) => Arc::new(merge_newer(resource.kind(), &read.raw, document)),
+            None => Arc::clone(&read.raw),
+        };
+        if document::encode(&resource, Some(&*base)) == *read.raw {
+            return Ok(Applied::Unchanged(shown(read)));
+        }
+        let mut write = Write::update(&read, Arc::new(resource));
+        set_base(&mut write, Some(base));
+        self.write(read.key, write).await.map(Applied::Updated)
+    }
+
+    async fn write(&self, key: ResourceKey, write: Write) -> Result<Stored, ClientError> {
+        let document = match &write.change {
+            crate::Change::Put { resource, base, .. } => document::encode(resource, base.as_deref()),
+            crate::Change::Delete => Value::Null,
+        };
+        let committed = self.store.commit(write.into()).await?;
+        let revision = committed.first().map_or(Revision::from_raw(0), |one| one.revision);
+        Ok(shown(document::readable(document::decode_value(key, document, revision))?))
+    }
+
+    /// Gives a new object its identity and time of creation, unless it brings them.
+    fn identify(&self, resource: &mut Resource) {
+        if let Some(metadata) = resource.metadata_mut() {
+            metadata.uid.get_or_insert_with(|| uuid(self.ids.draw()));
+            metadata.creation_timestamp.get_or_insert_with(|| clock::rfc3339(self.clock.now()));
+        }
+    }
+}
+
+/// A draft that is to replace an object, checked as far as it goes without the store.
+struct Prepared {
+    draft: Draft,
+    key: ResourceKey,
+    /// The revision that the caller named.
+    revision: Option<Revision>,
+}
+
+impl Prepared {
+    fn new(mut draft: Draft) -> Result<Self, ClientError> {
+        draft.resource.fill_defaults()?;
+        let key = key_of(&draft.resource)?;
+        let revision = named_revision(&draft.resource)?;
+        Ok(Self { draft, key, revision })
+    }
+
+    /// Further tries after losing to another writer: none if the caller named the revision.
+    const fn attempts(&self) -> std::ops::Range<usize> {
+        0..if self.revision.is_some() { 0 } else { ATTEMPTS }
+    }
+
+    /// As a new object.
+    fn fresh(&self) -> Draft {
+        let mut draft = self.draft.clone();
+        if let Some(metadata) = draft.resource.metadata_mut() {
+            metadata.resource_version = None;
+        }
+        draft
+    }
+}
+
+impl std::fmt::Debug for Client {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Client").finish_non_exhaustive()
+    }
+}
+
+fn key_of(resource: &Resource) -> Result<ResourceKey, ClientError> {
+    resource.key().ok_or_else(|| {
+        let named = resource.metadata().is_some_and(|metadata| !metadata.name.is_empty());
+        Fault::missing(if named { "metadata.namespace" } else { "metadata.name" }).into()
+    })
+}
+
+/// The revision that a draft names.
+fn named_revision(resource: &Resource) -> Result<Option<Revision>, ClientError> {
+    let Some(text) = resource.metadata().and_then(|metadata| metadata.resource_version.as_deref()) else {
+        return Ok(None);
+    };
+    match text.parse() {
+        Ok(revision) => Ok(Some(Revision::from_raw(revision))),
+        Err(_) => {
+            let reason = "not a revision of this datastore: leave it out, or read the object again";
+            Err(Fault::value("metadata.resourceVersion", Some(text.to_owned()), reason).into())
+        }
+    }
+}
+
+/// Identity and time of creation stay what they were.
+fn keep_identity(resource: &mut Resource, read: &Resource) {
+    if let (Some(metadata), Some(old)) = (resource.metadata_mut(), read.metadata()) {
+        metadata.uid = old.uid.clone().or_else(|| metadata.uid.take());
+        metadata.creation_timestamp = old.creation_timestamp.clone().or_else(|| metadata.creation_timestamp.take());
+    }
+}
+
+fn set_base(write: &mut Write, wanted: Option<Arc<Value>>) {
+    if let crate::Change::Put { base, .. } = &mut write.change {
+        *base = wanted;
+    }
+}
+
+/// With the revision in the metadata, as users see it.
+fn shown(mut stored: Stored) -> Stored {
+    if let Some(metadata) = Arc::make_mut(&mut stored.resource).metadata_mut() {
+        metadata.resource_version = Some(stored.revision.to_string());
+    }
+    stored
+}
+
+/// RFC 4122 version 4 from random bits.
+fn uuid(bits: u128) -> String {
+    let bits = bits & !(0xf << 76) | (4 << 76);
+    let bits = bits & !(0b11 << 62) | (0b10 << 62);
+    let digits = format!("{bits:032x}");
+    let part = |from: usize, to: usize| digits.get(from..to).unwrap_or_default();
+    [part(0, 8), part(8, 12), part(12, 16), part(16, 20), part(20, 32)].join("-")
+}

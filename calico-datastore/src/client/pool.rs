@@ -1,0 +1,138 @@
+//! Rules of address pools: no two overlap, a pool keeps its range and block size, and a deleted pool lets go of its blocks.
+
+use std::sync::Arc;
+
+use calico_core::net::Cidr;
+use calico_core::resource::{
+    AffinityOwner, AllowedUse, Fault, IpPoolSpec, IpamBlock, Kind, Object, Resource, ResourceKey,
+};
+
+use super::ClientError;
+use crate::{Batch, Datastore, DatastoreError, Precondition, Revision, Scope, Stored, Write};
+
+/// How often releasing one block is tried against others who write it.
+const ATTEMPTS: usize = 10;
+
+pub(super) async fn before_create(store: &dyn Datastore, new: &Object<IpPoolSpec>) -> Result<(), ClientError> {
+    let cidr = new.spec.cidr;
+    let refused = |reason: String| Err(Fault::value("spec.cidr", Some(cidr.to_string()), reason).into());
+    let pools = store.list(&Scope::Kind(Kind::IpPool)).await?;
+    for stored in pools.entries.iter().flatten() {
+        let Resource::IpPool(other) = &*stored.resource else { continue };
+        if stored.key.name() != Some(&new.metadata.name) && other.spec.cidr.overlaps(&cidr) {
+            let (name, taken) = (&other.metadata.name, other.spec.cidr);
+            return refused(format!("IPPool({}) CIDR overlaps with IPPool({name}) CIDR {taken}", new.metadata.name));
+        }
+    }
+    let blocks = store.list(&Scope::Kind(Kind::IpamBlock)).await?;
+    for stored in blocks.entries.iter().flatten() {
+        if let ResourceKey::Block(block) = stored.key
+            && block.overlaps(&cidr)
+            && block.length() != new.spec.block_length()
+        {
+            return refused(format!("IPPool block size conflicts with existing allocation block {block}"));
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn before_update(old: &Object<IpPoolSpec>, new: &Object<IpPoolSpec>) -> Result<(), ClientError> {
+    let (old, new) = (&old.spec, &new.spec);
+    let mut faults = Vec::new();
+    if old.cidr != new.cidr {
+        faults.push(Fault::value("spec.cidr", Some(new.cidr.to_string()), "IPPool CIDR cannot be modified"));
+    }
+    if old.block_length() != new.block_length() {
+        let reason = "IPPool BlockSize cannot be modified";
+        faults.push(Fault::value("spec.blockSize", Some(new.block_length().to_string()), reason));
+    }
+    let balances = |pool: &IpPoolSpec| pool.allowed_uses.contains(&AllowedUse::LoadBalancer);
+    if balances(old) != balances(new) {
+        let reason = "a pool for load balancers serves nothing else, from its creation on";
+        faults.push(Fault::value("spec.allowedUses", None, reason));
+    }
+    if faults.is_empty() { Ok(()) } else { Err(ClientError::Invalid { faults }) }
+}
+
+/// Disables a pool and releases the claims on its blocks. Answers with the revision at which it may be deleted.
+pub(super) async fn retire(
+    store: &dyn Datastore,
+    key: &ResourceKey,
+    wanted: Option<Revision>,
+) -> Result<Option<Revision>, ClientError> {
+    let read = match store.get(key).await {
+        Ok(read) => read,
+        // What cannot be read cannot be disabled either, but it can be deleted.
+        Err(DatastoreError::Unreadable { .. }) => return Ok(wanted),
+        Err(error) => return Err(error.into()),
+    };
+    if let Some(wanted) = wanted
+        && wanted != read.revision
+    {
+        return Err(DatastoreError::Conflict { key: key.clone(), current: Some(Box::new(read)) }.into());
+    }
+    let Resource::IpPool(pool) = &*read.resource else { return Ok(wanted) };
+    let mut revision = read.revision;
+    if !pool.spec.disabled {
+        let mut disabled = pool.clone();
+        disabled.spec.disabled = true;
+        let write = Write::update(&read, Arc::new(Resource::IpPool(disabled)));
+        revision = store.commit(write.into()).await?.first().map_or(revision, |one| one.revision);
+    }
+    release(store, pool.spec.cidr).await?;
+    Ok(Some(revision))
+}
+
+/// Releases the claims of every block inside a range: empty blocks go, used ones stay without an owner.
+async fn release(store: &dyn Datastore, range: Cidr) -> Result<(), ClientError> {
+    let affinities = store.list(&Scope::Kind(Kind::BlockAffinity)).await?;
+    for affinity in affinities.entries.into_iter().flatten() {
+        if let ResourceKey::Affinity { owner, block } = &affinity.key
+            && range.covers(block)
+        {
+            release_one(store, &affinity.key, owner, *block).await?;
+        }
+    }
+    Ok(())
+}
+
+async fn release_one(
+    store: &dyn Datastore,
+    affinity: &ResourceKey,
+    owner: &AffinityOwner,
+    block: Cidr,
+) -> Result<(), ClientError> {
+    let mut left = ATTEMPTS;
+    loop {
+        left -= 1;
+        let mut writes = vec![Write::delete(affinity.clone(), Precondition::None)];
+        match store.get(&ResourceKey::Block(block)).await {
+            Ok(stored) => writes.extend(let_go(&stored, owner)),
+            Err(DatastoreError::NotFound { .. } | DatastoreError::Unreadable { .. }) => {}
+            Err(error) => return Err(error.into()),
+        }
+        match store.commit(Batch { writes }).await {
+            Ok(_) => return Ok(()),
+            Err(error) if (error.is_conflict() || error.is_not_found()) && left > 0 => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+/// What becomes of a block whose owner lets go; nothing if it is another's by now.
+fn let_go(stored: &Stored, owner: &AffinityOwner) -> Option<Write> {
+    let Resource::IpamBlock(block) = &*stored.resource else { return None };
+    if block.affinity.as_deref() != Some(owner.to_string().as_str()) {
+        return None;
+    }
+    if block.allocations.iter().all(Option::is_none) {
+        return Some(Write::delete(stored.key.clone(), Precondition::At(stored.revision)));
+    }
+    let orphan = IpamBlock {
+        affinity: None,
+        affinity_claim_time: None,
+        sequence_number: block.sequence_number.wrapping_add(1),
+        ..block.clone()
+    };
+    Some(Write::update(stored, Arc::new(Resource::IpamBlock(orphan))))
+}

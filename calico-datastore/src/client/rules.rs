@@ -1,0 +1,92 @@
+//! What single kinds add: upstream's rules per resource type.
+
+use std::sync::Arc;
+
+use calico_core::resource::{DEFAULT_ALLOW_PROFILE, Kind, Resource, ResourceKey};
+
+use super::{ClientError, pool};
+use crate::{BadObject, Datastore, DatastoreError, Listing, Revision, Scope, Stored};
+
+/// Tiers that upstream's policies rely on.
+const FIXED_TIERS: [&str; 3] = ["default", "kube-admin", "kube-baseline"];
+
+/// Whether a key is that of the profile that exists without being stored.
+pub(super) fn is_built_in(key: &ResourceKey) -> bool {
+    key.kind() == Kind::Profile && key.name() == Some(DEFAULT_ALLOW_PROFILE)
+}
+
+/// The built-in profile. Upstream shows it at revision 1.
+pub(super) fn built_in_profile() -> Stored {
+    let mut resource = Resource::default_allow_profile();
+    let raw = resource.encode();
+    if let Some(metadata) = resource.metadata_mut() {
+        metadata.resource_version = Some("1".to_owned());
+    }
+    let key = ResourceKey::cluster(Kind::Profile, DEFAULT_ALLOW_PROFILE);
+    Stored::new(key, Arc::new(resource), Arc::new(raw), Revision::from_raw(1))
+}
+
+/// Puts the built-in profile into a listing whose scope has it, instead of what may be stored under its name.
+pub(super) fn add_built_in(scope: &Scope, listing: &mut Listing) {
+    let profile = built_in_profile();
+    if !scope.contains(&profile.key) {
+        return;
+    }
+    let key_of = |entry: &crate::Entry| match entry {
+        Ok(stored) => stored.key.clone(),
+        Err(BadObject { key, .. }) => key.clone(),
+    };
+    listing.entries.retain(|entry| !is_built_in(&key_of(entry)));
+    let position = listing.entries.partition_point(|entry| key_of(entry) < profile.key);
+    listing.entries.insert(position, Ok(profile));
+}
+
+pub(super) fn protected(operation: &'static str, key: &ResourceKey) -> ClientError {
+    ClientError::NotSupported { operation, key: key.clone(), reason: "it is built in".to_owned() }
+}
+
+pub(super) async fn before_create(store: &dyn Datastore, resource: &Resource) -> Result<(), ClientError> {
+    if let Some(tier) = resource.tier() {
+        // Present is enough: an unreadable tier is somebody else's trouble, and the policy stays enforced in it.
+        match store.get(&ResourceKey::cluster(Kind::Tier, tier)).await {
+            Ok(_) | Err(DatastoreError::Unreadable { .. }) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    match resource {
+        Resource::IpPool(new) => pool::before_create(store, new).await,
+        _ => Ok(()),
+    }
+}
+
+pub(super) fn before_update(old: &Resource, new: &Resource) -> Result<(), ClientError> {
+    match (old, new) {
+        (Resource::IpPool(old), Resource::IpPool(new)) => pool::before_update(old, new),
+        _ => Ok(()),
+    }
+}
+
+pub(super) async fn before_delete(store: &dyn Datastore, key: &ResourceKey) -> Result<(), ClientError> {
+    if is_built_in(key) {
+        return Err(protected("Delete", key));
+    }
+    match (key.kind(), key.name()) {
+        (Kind::Tier, Some(name)) => before_tier_delete(store, key, name).await,
+        _ => Ok(()),
+    }
+}
+
+async fn before_tier_delete(store: &dyn Datastore, key: &ResourceKey, name: &str) -> Result<(), ClientError> {
+    if FIXED_TIERS.contains(&name) {
+        return Err(protected("Delete", key));
+    }
+    for kind in [Kind::NetworkPolicy, Kind::GlobalNetworkPolicy] {
+        let listing = store.list(&Scope::Kind(kind)).await?;
+        let user = listing.entries.iter().flatten().find(|stored| stored.resource.tier() == Some(name));
+        if let Some(policy) = user {
+            let reason = format!("{} is in it: delete its policies first", policy.key);
+            return Err(ClientError::NotSupported { operation: "Delete", key: key.clone(), reason });
+        }
+    }
+    Ok(())
+}

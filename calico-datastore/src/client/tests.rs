@@ -1,0 +1,302 @@
+//! The client over the memory store.
+
+use std::sync::Mutex;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use calico_core::resource::{
+    AllowedUse, DEFAULT_ALLOW_PROFILE, GlobalNetworkPolicySpec, IpPoolSpec, IpamBlock, Metadata, Object,
+    WorkloadEndpointSpec,
+};
+use serde_json::json;
+
+use super::*;
+use crate::memory::MemoryStore;
+use crate::testing::{self, affinity, tier};
+
+struct Fixed;
+
+impl Clock for Fixed {
+    fn now(&self) -> SystemTime {
+        UNIX_EPOCH + Duration::from_secs(1_787_380_400)
+    }
+}
+
+#[derive(Default)]
+struct Counter(Mutex<u128>);
+
+impl IdSource for Counter {
+    fn draw(&self) -> u128 {
+        let mut next = self.0.lock().unwrap();
+        *next += 1;
+        u128::MAX - *next
+    }
+}
+
+fn client() -> (MemoryStore, Client) {
+    let store = MemoryStore::new();
+    let client = Client::new(Arc::new(store.clone()), Arc::new(Fixed), Arc::new(Counter::default()));
+    (store, client)
+}
+
+fn metadata(name: &str) -> Metadata {
+    Metadata { name: name.to_owned(), ..Metadata::default() }
+}
+
+fn policy(name: &str, tier: &str) -> Resource {
+    let spec = GlobalNetworkPolicySpec { tier: tier.to_owned(), ..GlobalNetworkPolicySpec::default() };
+    Resource::GlobalNetworkPolicy(Object { metadata: metadata(name), spec })
+}
+
+fn pool(name: &str, cidr: &str) -> Resource {
+    let spec = IpPoolSpec { cidr: cidr.parse().unwrap(), ..IpPoolSpec::default() };
+    Resource::IpPool(Object { metadata: metadata(name), spec })
+}
+
+fn user_tier(name: &str, order: f64) -> Resource {
+    (*tier(name, order).1).clone()
+}
+
+#[test]
+fn futures_may_move_between_threads() {
+    fn check(_: impl Send) {}
+    let (_store, client) = client();
+    check(client.create(user_tier("t", 1.0)));
+    check(client.update(user_tier("t", 1.0)));
+    check(client.apply(user_tier("t", 1.0)));
+    check(client.delete(&tier("t", 1.0).0, None));
+    check(client.initialise());
+}
+
+#[test]
+fn uuids_are_of_version_4() {
+    assert_eq!(uuid(u128::MAX), "ffffffff-ffff-4fff-bfff-ffffffffffff");
+    assert_eq!(uuid(0), "00000000-0000-4000-8000-000000000000");
+}
+
+#[tokio::test]
+async fn a_new_object_gets_identity_time_and_revision() {
+    let (store, client) = client();
+    let created = client.create(user_tier("t", 1.0)).await.unwrap();
+    let metadata = created.resource.metadata().unwrap();
+    assert_eq!(metadata.uid.as_deref(), Some("ffffffff-ffff-4fff-bfff-fffffffffffe"));
+    assert_eq!(metadata.creation_timestamp.as_deref(), Some("2026-08-22T06:33:20Z"));
+    assert_eq!(metadata.resource_version, Some(created.revision.to_string()));
+    assert_eq!(client.get(&created.key).await.unwrap(), created);
+    assert_eq!(store.get(&created.key).await.unwrap().raw["metadata"].get("resourceVersion"), None);
+
+    let again = client.create(user_tier("t", 1.0)).await.unwrap_err();
+    assert!(again.is_conflict());
+    let versioned = client.create((*created.resource).clone()).await.unwrap_err();
+    assert_eq!(
+        versioned.to_string(),
+        "error with field metadata.resourceVersion = '1' (field must not be set for a Create request)"
+    );
+    let nameless = client.create(user_tier("", 1.0)).await.unwrap_err();
+    assert_eq!(nameless.to_string(), "error with field metadata.name (the field is required)");
+}
+
+#[tokio::test]
+async fn an_update_keeps_identity_and_honours_a_named_revision() {
+    let (_store, client) = client();
+    let one = client.create(user_tier("t", 1.0)).await.unwrap();
+    let two = client.update(user_tier("t", 2.0)).await.unwrap();
+    let (old, new) = (one.resource.metadata().unwrap(), two.resource.metadata().unwrap());
+    assert_eq!((&old.uid, &old.creation_timestamp), (&new.uid, &new.creation_timestamp));
+    let stale = client.update((*one.resource).clone()).await.unwrap_err();
+    assert!(stale.is_conflict());
+    let three = client.update((*two.resource).clone()).await.unwrap();
+    assert_eq!(three.revision, two.revision, "writing what is there changes nothing");
+    assert!(client.update(user_tier("absent", 1.0)).await.unwrap_err().is_not_found());
+    let Resource::Tier(mut odd) = user_tier("t", 1.0) else { panic!() };
+    odd.metadata.resource_version = Some("abc".to_owned());
+    assert!(matches!(client.update(Resource::Tier(odd)).await, Err(ClientError::Invalid { .. })));
+}
+
+#[tokio::test]
+async fn apply_creates_changes_or_leaves() {
+    let (store, client) = client();
+    assert!(matches!(client.apply(user_tier("t", 1.0)).await.unwrap(), Applied::Created(_)));
+    assert!(matches!(client.apply(user_tier("t", 1.0)).await.unwrap(), Applied::Unchanged(_)));
+    assert!(matches!(client.apply(user_tier("t", 2.0)).await.unwrap(), Applied::Updated(_)));
+    store.faults().conflict_next(3);
+    assert!(matches!(client.apply(user_tier("t", 3.0)).await.unwrap(), Applied::Updated(_)));
+    store.faults().conflict_next(1000);
+    assert!(client.apply(user_tier("t", 4.0)).await.unwrap_err().is_conflict(), "trying again has an end");
+}
+
+#[tokio::test]
+async fn a_users_document_brings_what_the_model_does_not_know() {
+    let (store, client) = client();
+    let newer = json!({
+        "kind": "Tier", "apiVersion": "projectcalico.org/v3", "metadata": {"name": "t"},
+        "spec": {"order": 1, "later": "stored"}, "status": {"conditions": []},
+    });
+    store.inject(tier("t", 1.0).0, newer.to_string().as_bytes());
+    client.apply(user_tier("t", 2.0)).await.unwrap();
+    let raw = store.get(&tier("t", 1.0).0).await.unwrap().raw;
+    assert_eq!((&raw["spec"]["later"], &raw["status"]), (&json!("stored"), &json!({"conditions": []})));
+
+    let given = json!({"metadata": {"name": "t", "finalizers": ["a/b"]}, "spec": {"order": 3, "later": "given"}});
+    let draft = Draft { resource: user_tier("t", 3.0), document: Some(given) };
+    client.apply(draft).await.unwrap();
+    let raw = store.get(&tier("t", 1.0).0).await.unwrap().raw;
+    assert_eq!((&raw["spec"]["later"], &raw["spec"]["order"]), (&json!("given"), &json!(3)));
+    assert_eq!((&raw["metadata"]["finalizers"], &raw["status"]), (&json!(["a/b"]), &json!({"conditions": []})));
+}
+
+#[tokio::test]
+async fn initialising_makes_three_tiers_once() {
+    let (store, client) = client();
+    client.initialise().await.unwrap();
+    let listing = client.list(&Scope::Kind(Kind::Tier)).await.unwrap();
+    let names: Vec<_> = listing.entries.iter().flatten().map(|stored| stored.key.to_string()).collect();
+    assert_eq!(names, ["Tier(default)", "Tier(kube-admin)", "Tier(kube-baseline)"]);
+    let revision = listing.revision;
+    client.initialise().await.unwrap();
+    assert_eq!(store.list(&Scope::All).await.unwrap().revision, revision);
+}
+
+#[tokio::test]
+async fn a_policy_needs_its_tier_and_keeps_it() {
+    let (_store, client) = client();
+    let missing = client.create(policy("p", "ops")).await.unwrap_err();
+    assert_eq!(missing.to_string(), "resource does not exist: Tier(ops)");
+    client.create(user_tier("ops", 1.0)).await.unwrap();
+    client.create(policy("p", "ops")).await.unwrap();
+    let used = client.delete(&tier("ops", 1.0).0, None).await.unwrap_err();
+    assert_eq!(
+        used.to_string(),
+        "operation Delete is not supported on Tier(ops): GlobalNetworkPolicy(p) is in it: delete its policies first"
+    );
+    client.delete(&ResourceKey::cluster(Kind::GlobalNetworkPolicy, "p"), None).await.unwrap();
+    let deleted = client.delete(&tier("ops", 1.0).0, None).await.unwrap().unwrap();
+    assert_eq!(deleted.key, tier("ops", 1.0).0);
+    client.initialise().await.unwrap();
+    for name in ["default", "kube-admin", "kube-baseline"] {
+        assert!(matches!(client.delete(&tier(name, 0.0).0, None).await, Err(ClientError::NotSupported { .. })));
+    }
+}
+
+#[tokio::test]
+async fn the_built_in_profile_is_always_there_and_never_stored() {
+    let (store, client) = client();
+    let key = ResourceKey::cluster(Kind::Profile, DEFAULT_ALLOW_PROFILE);
+    let profile = client.get(&key).await.unwrap();
+    assert_eq!(profile.resource.metadata().unwrap().resource_version.as_deref(), Some("1"));
+    let Resource::Profile(mut other) = (*profile.resource).clone() else { panic!("a profile") };
+    other.metadata.name = "zzz".to_owned();
+    other.metadata.resource_version = None;
+    let built_in = Resource::default_allow_profile();
+    client.create(Resource::Profile(other)).await.unwrap();
+    for scope in [Scope::All, Scope::Kind(Kind::Profile), Scope::Key(key.clone())] {
+        let listing = client.list(&scope).await.unwrap();
+        assert_eq!(listing.entries[0].as_ref().unwrap().key, key, "{scope:?}");
+    }
+    assert!(client.list(&Scope::Kind(Kind::Tier)).await.unwrap().entries.is_empty());
+    assert!(client.create(built_in.clone()).await.unwrap_err().is_conflict());
+    for refused in [
+        client.update(built_in.clone()).await.map(drop),
+        client.apply(built_in).await.map(drop),
+        client.delete(&key, None).await.map(drop),
+    ] {
+        assert!(matches!(refused, Err(ClientError::NotSupported { .. })));
+    }
+    assert!(store.get(&key).await.unwrap_err().is_not_found());
+}
+
+#[tokio::test]
+async fn pools_do_not_overlap_and_keep_their_range() {
+    let (store, client) = client();
+    let created = client.create(pool("a", "10.0.0.0/16")).await.unwrap();
+    assert!(matches!(&*created.resource, Resource::IpPool(pool) if pool.spec.block_size == Some(26)));
+    let overlap = client.create(pool("b", "10.0.128.0/17")).await.unwrap_err();
+    assert_eq!(
+        overlap.to_string(),
+        "error with field spec.cidr = '10.0.128.0/17' (IPPool(b) CIDR overlaps with IPPool(a) CIDR 10.0.0.0/16)"
+    );
+    client.create(pool("b", "10.1.0.0/16")).await.unwrap();
+    let (key, block) = testing::block("10.2.0.0/28");
+    store.commit(Write::create(key, block).into()).await.unwrap();
+    assert!(matches!(client.create(pool("c", "10.2.0.0/16")).await, Err(ClientError::Invalid { .. })));
+
+    let moved = client.update(pool("a", "10.9.0.0/16")).await.unwrap_err();
+    assert!(matches!(&moved, ClientError::Invalid { faults } if faults[0].path == "spec.cidr"), "{moved}");
+    let Resource::IpPool(mut changed) = pool("a", "10.0.0.0/16") else { panic!("a pool") };
+    changed.spec.block_size = Some(28);
+    changed.spec.allowed_uses = vec![AllowedUse::LoadBalancer];
+    let changed = client.update(Resource::IpPool(changed)).await.unwrap_err();
+    assert_eq!(
+        changed.to_string(),
+        "error with the following fields:\n-  error with field spec.blockSize = '28' (IPPool BlockSize cannot be modified)\
+         \n-  error with field spec.allowedUses (a pool for load balancers serves nothing else, from its creation on)"
+    );
+}
+
+#[tokio::test]
+async fn a_deleted_pool_lets_go_of_its_blocks() {
+    let (store, client) = client();
+    client.create(pool("a", "10.0.0.0/16")).await.unwrap();
+    let used = |cidr: &str, host: &str, used: bool| {
+        let (key, block) = testing::block(cidr);
+        let Resource::IpamBlock(block) = (*block).clone() else { panic!("a block") };
+        let mut block = IpamBlock { affinity: Some(format!("host:{host}")), ..block };
+        if used {
+            block.allocations[0] = Some(0);
+            block.unallocated.remove(0);
+            block.attributes = vec![calico_core::resource::AllocationAttribute::default()];
+        }
+        Write::create(key, Arc::new(Resource::IpamBlock(block)))
+    };
+    let claim = |host: &str, cidr: &str| Write::create(affinity(host, cidr).0, affinity(host, cidr).1);
+    let writes = vec![
+        used("10.0.0.0/26", "h1", false),
+        claim("h1", "10.0.0.0/26"),
+        used("10.0.0.64/26", "h1", true),
+        claim("h1", "10.0.0.64/26"),
+        used("10.0.0.128/26", "other", true),
+        claim("stale", "10.0.0.128/26"),
+        used("10.1.0.0/26", "h1", false),
+        claim("h1", "10.1.0.0/26"),
+    ];
+    store.commit(writes.into()).await.unwrap();
+    client.delete(&ResourceKey::cluster(Kind::IpPool, "a"), None).await.unwrap();
+
+    let claims = store.list(&Scope::Kind(Kind::BlockAffinity)).await.unwrap();
+    let claims: Vec<_> = claims.entries.iter().flatten().map(|stored| stored.key.to_string()).collect();
+    assert_eq!(claims, ["BlockAffinity(host:h1, 10.1.0.0/26)"]);
+    let blocks = store.list(&Scope::Kind(Kind::IpamBlock)).await.unwrap();
+    let blocks: Vec<_> = blocks.entries.iter().flatten().map(|stored| stored.resource.clone()).collect();
+    let owners: Vec<_> = blocks
+        .iter()
+        .map(|block| match &**block {
+            Resource::IpamBlock(block) => (block.cidr.to_string(), block.affinity.clone()),
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    let owner = |text: &str| Some(text.to_owned());
+    assert_eq!(
+        owners,
+        [
+            ("10.0.0.64/26".to_owned(), None),
+            ("10.0.0.128/26".to_owned(), owner("host:other")),
+            ("10.1.0.0/26".to_owned(), owner("host:h1"))
+        ]
+    );
+}
+
+#[tokio::test]
+async fn an_endpoint_gets_its_computed_name_and_labels() {
+    let (_store, client) = client();
+    let spec = WorkloadEndpointSpec {
+        orchestrator: "k8s".to_owned(),
+        node: "n-1".to_owned(),
+        pod: "web".to_owned(),
+        endpoint: "eth0".to_owned(),
+        interface_name: Some("cali123".parse().unwrap()),
+        ..WorkloadEndpointSpec::default()
+    };
+    let metadata = Metadata { namespace: Some("ns".to_owned()), ..Metadata::default() };
+    let created = client.create(Resource::WorkloadEndpoint(Object { metadata, spec })).await.unwrap();
+    assert_eq!(created.key.to_string(), "WorkloadEndpoint(ns/n--1-k8s-web-eth0)");
+    assert_eq!(created.resource.metadata().unwrap().labels["projectcalico.org/namespace"], "ns");
+}
