@@ -5,6 +5,7 @@ mod error;
 #[cfg(feature = "linux")]
 pub mod netns;
 pub mod reconcile;
+pub mod recording;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 #[cfg(feature = "linux")]

@@ -75,7 +75,6 @@ fn in_family(rule: &ActiveRule, family: Option<Family>) -> Option<Vec<Vec<Match>
         fork(&mut found, &options);
     }
     if let Some(family) = family {
-        require(&mut found, Match::Family(family));
         icmp_matches(rule, family, &mut found)?;
     }
     for (entity, side) in [(&rule.source, Side::Source), (&rule.destination, Side::Destination)] {
@@ -85,7 +84,21 @@ fn in_family(rule: &ActiveRule, family: Option<Family>) -> Option<Vec<Vec<Match>
         }
         port_matches(entity, side, family, &mut found);
     }
+    for matches in &mut found {
+        if let Some(family) = family.filter(|_| !matches.iter().any(looks_at_address)) {
+            matches.push(Match::Family(family));
+        }
+    }
     Some(found)
+}
+
+/// Whether the condition fails for packets of the other family anyway.
+fn looks_at_address(condition: &Match) -> bool {
+    match condition {
+        Match::InCidr { .. } | Match::InCidrs { .. } => true,
+        Match::InSet { key, .. } => key.iter().any(|field| matches!(field, Field::SrcAddr(_) | Field::DstAddr(_))),
+        _ => false,
+    }
 }
 
 /// Conditions on the protocol, each a list of alternatives. Port numbers mean TCP, UDP or SCTP: of other protocols, no packet

@@ -9,6 +9,7 @@ mod delta;
 mod matcher;
 mod route;
 mod set;
+mod text;
 
 pub use chain::{BaseChain, Chain, ChainName, ChainType, Fingerprint, Hook, NameError, Rule, Statement, Verdict};
 pub use delta::{Delta, ElementDelta, InterfaceSetting, LinkNeed};

@@ -1,0 +1,276 @@
+//! The table language as text, close to the syntax of `nft`: for people, golden files and traces. Nothing parses it.
+
+use core::fmt::{self, Display, Formatter};
+
+use super::{
+    BaseChain, Chain, ChainType, CtState, Delta, Element, Field, FieldType, Hook, Match, Neighbor, Route, RouteClass,
+    RouteTarget, Rule, SetDecl, SetKind, Statement, Value, Verdict,
+};
+use crate::net::{Family, PortRange};
+
+impl Display for Field {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::IifName => "iifname",
+            Self::OifName => "oifname",
+            Self::SrcAddr(Family::V4) => "ip saddr",
+            Self::SrcAddr(Family::V6) => "ip6 saddr",
+            Self::DstAddr(Family::V4) => "ip daddr",
+            Self::DstAddr(Family::V6) => "ip6 daddr",
+            Self::L4Proto => "meta l4proto",
+            Self::SrcPort => "th sport",
+            Self::DstPort => "th dport",
+        })
+    }
+}
+
+impl Display for Value {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Interface(name) => write!(f, "\"{name}\""),
+            Self::Addr(address) => address.fmt(f),
+            Self::Proto(1) => f.write_str("icmp"),
+            Self::Proto(4) => f.write_str("ipip"),
+            Self::Proto(6) => f.write_str("tcp"),
+            Self::Proto(17) => f.write_str("udp"),
+            Self::Proto(58) => f.write_str("ipv6-icmp"),
+            Self::Proto(132) => f.write_str("sctp"),
+            Self::Proto(number) => number.fmt(f),
+            Self::Port(port) => port.fmt(f),
+        }
+    }
+}
+
+impl Display for CtState {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let names = [
+            (Self::INVALID, "invalid"),
+            (Self::ESTABLISHED, "established"),
+            (Self::RELATED, "related"),
+            (Self::NEW, "new"),
+            (Self::UNTRACKED, "untracked"),
+        ];
+        let set = names.into_iter().filter(|(state, _)| self.bits() & state.bits() != 0);
+        joined(f, ",", set.map(|(_, name)| name))
+    }
+}
+
+impl Display for Match {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let not = |negated: &bool| if *negated { "!= " } else { "" };
+        match self {
+            Self::Family(Family::V4) => f.write_str("meta nfproto ipv4"),
+            Self::Family(Family::V6) => f.write_str("meta nfproto ipv6"),
+            Self::Equal { field, value, negated } => write!(f, "{field} {}{value}", not(negated)),
+            Self::InterfacePrefix { field, prefix, negated } => write!(f, "{field} {}\"{prefix}*\"", not(negated)),
+            Self::InCidr { field, cidr, negated } => write!(f, "{field} {}{cidr}", not(negated)),
+            Self::InCidrs { field, cidrs, negated } => {
+                write!(f, "{field} {}{{ ", not(negated))?;
+                joined(f, ", ", cidrs.iter())?;
+                f.write_str(" }")
+            }
+            Self::InPorts { field, ranges, negated } => {
+                write!(f, "{field} {}", not(negated))?;
+                ports(f, ranges)
+            }
+            Self::InSet { key, set, negated } => {
+                joined(f, " . ", key.iter())?;
+                write!(f, " {}@{set}", not(negated))
+            }
+            Self::Icmp { family, icmp_type, code, negated } => icmp(f, *family, *icmp_type, *code, *negated),
+            Self::CtState(states) => write!(f, "ct state {states}"),
+            Self::Mark { mask, value, negated } => {
+                write!(f, "meta mark & {mask:#010x} {} {value:#010x}", if *negated { "!=" } else { "==" })
+            }
+        }
+    }
+}
+
+fn ports(f: &mut Formatter<'_>, ranges: &[PortRange]) -> fmt::Result {
+    let range = |range: PortRange| match (range.min(), range.max()) {
+        (min, max) if min == max => alloc::format!("{min}"),
+        (min, max) => alloc::format!("{min}-{max}"),
+    };
+    match ranges {
+        [only] => f.write_str(&range(*only)),
+        _ => {
+            f.write_str("{ ")?;
+            joined(f, ", ", ranges.iter().copied().map(range))?;
+            f.write_str(" }")
+        }
+    }
+}
+
+fn icmp(f: &mut Formatter<'_>, family: Family, icmp_type: u8, code: Option<u8>, negated: bool) -> fmt::Result {
+    let name = match family {
+        Family::V4 => "icmp",
+        Family::V6 => "icmpv6",
+    };
+    match (code, negated) {
+        (None, false) => write!(f, "{name} type {icmp_type}"),
+        (None, true) => write!(f, "{name} type != {icmp_type}"),
+        (Some(code), false) => write!(f, "{name} type {icmp_type} {name} code {code}"),
+        (Some(code), true) => write!(f, "{name} type . {name} code != {{ {icmp_type} . {code} }}"),
+    }
+}
+
+impl Display for Statement {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Counter => f.write_str("counter"),
+            Self::Log { prefix } => write!(f, "log prefix {prefix:?} level info"),
+            Self::SetMark { mask, value } => write!(f, "meta mark set meta mark & {:#010x} | {value:#010x}", !mask),
+        }
+    }
+}
+
+impl Display for Verdict {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Accept => f.write_str("accept"),
+            Self::Drop => f.write_str("drop"),
+            Self::Return => f.write_str("return"),
+            Self::Jump(chain) => write!(f, "jump {chain}"),
+            Self::Goto(chain) => write!(f, "goto {chain}"),
+            Self::Lookup { key, map } => {
+                joined(f, " . ", key.iter())?;
+                write!(f, " vmap @{map}")
+            }
+            Self::Masquerade => f.write_str("masquerade"),
+        }
+    }
+}
+
+impl Display for Rule {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let matches = self.matches.iter().map(|part| part as &dyn Display);
+        let statements = self.statements.iter().map(|part| part as &dyn Display);
+        let verdict = self.verdict.iter().map(|part| part as &dyn Display);
+        joined(f, " ", matches.chain(statements).chain(verdict))?;
+        match &self.comment {
+            Some(comment) => write!(f, " comment {comment:?}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Display for BaseChain {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let chain_type = match self.chain_type {
+            ChainType::Filter => "filter",
+            ChainType::Nat => "nat",
+        };
+        let hook = match self.hook {
+            Hook::Prerouting => "prerouting",
+            Hook::Input => "input",
+            Hook::Forward => "forward",
+            Hook::Output => "output",
+            Hook::Postrouting => "postrouting",
+        };
+        write!(f, "type {chain_type} hook {hook} priority {}; policy accept;", self.priority)
+    }
+}
+
+impl Display for Chain {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        writeln!(f, "chain {} {{", self.name)?;
+        if let Some(base) = &self.base {
+            writeln!(f, "\t{base}")?;
+        }
+        self.rules.iter().try_for_each(|rule| writeln!(f, "\t{rule}"))?;
+        f.write_str("}")
+    }
+}
+
+impl Display for FieldType {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Interface => "ifname",
+            Self::Addr(Family::V4) => "ipv4_addr",
+            Self::Addr(Family::V6) => "ipv6_addr",
+            Self::Proto => "inet_proto",
+            Self::Port => "inet_service",
+        })
+    }
+}
+
+impl Display for SetDecl {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let (word, value, flags) = match self.kind {
+            SetKind::Hash => ("set", "", ""),
+            SetKind::Interval => ("set", "", " flags interval;"),
+            SetKind::VerdictMap => ("map", " : verdict", ""),
+        };
+        write!(f, "{word} {} {{ type ", self.name)?;
+        joined(f, " . ", self.key.iter())?;
+        write!(f, "{value};{flags} }}")
+    }
+}
+
+impl Display for Element {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        joined(f, " . ", self.key.iter())?;
+        match &self.verdict {
+            Some(verdict) => write!(f, " : {verdict}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Display for Route {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ", self.key.dest)?;
+        match self.target {
+            RouteTarget::Interface(interface) => write!(f, "dev {interface} scope link")?,
+            RouteTarget::Via(gateway) => write!(f, "via {gateway}")?,
+            RouteTarget::ViaOnlink { gateway, interface } => write!(f, "via {gateway} dev {interface} onlink")?,
+            RouteTarget::Blackhole => f.write_str("blackhole")?,
+        }
+        let class = match self.class {
+            RouteClass::LocalWorkload => "workload",
+            RouteClass::LocalBlock => "block",
+            RouteClass::Bgp => "bgp",
+        };
+        write!(f, " metric {} table {} class {class}", self.key.metric, self.key.table.value())
+    }
+}
+
+impl Display for Neighbor {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "{} dev {} lladdr {}", self.address, self.interface, self.mac)
+    }
+}
+
+/// One change a line, in the order in which it takes effect.
+impl Display for Delta {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        self.sets_added.iter().try_for_each(|decl| writeln!(f, "add {decl}"))?;
+        self.chains_set.iter().try_for_each(|chain| writeln!(f, "set {chain}"))?;
+        for change in &self.elements {
+            change.removed.iter().try_for_each(|element| writeln!(f, "delete element @{} {element}", change.set))?;
+            change.added.iter().try_for_each(|element| writeln!(f, "add element @{} {element}", change.set))?;
+        }
+        self.chains_removed.iter().try_for_each(|name| writeln!(f, "delete chain {name}"))?;
+        self.sets_removed.iter().try_for_each(|name| writeln!(f, "delete set {name}"))?;
+        self.routes_set.iter().try_for_each(|route| writeln!(f, "set route {route}"))?;
+        for key in &self.routes_removed {
+            writeln!(f, "delete route {} metric {} table {}", key.dest, key.metric, key.table.value())?;
+        }
+        self.neighbors_set.iter().try_for_each(|neighbor| writeln!(f, "set neighbour {neighbor}"))?;
+        self.neighbors_removed.iter().try_for_each(|neighbor| writeln!(f, "delete neighbour {neighbor}"))?;
+        for setting in &self.settings {
+            writeln!(f, "set {} = {}", setting.path.replace("{}", setting.interface.as_str()), setting.value)?;
+        }
+        self.settings_dropped.iter().try_for_each(|interface| writeln!(f, "forget settings of {interface}"))
+    }
+}
+
+fn joined<T: Display>(f: &mut Formatter<'_>, separator: &str, items: impl Iterator<Item = T>) -> fmt::Result {
+    for (position, item) in items.enumerate() {
+        if position > 0 {
+            f.write_str(separator)?;
+        }
+        item.fmt(f)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,272 @@
+//! Rendered rulesets as text files that a person can review: `tests/golden/*.nft`. `BLESS=1` writes them anew.
+#![expect(clippy::unwrap_used, reason = "a test: what is wrong must stop it")]
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use calico_core::calc::event::{
+    ActiveEndpoint, ActiveEntity, ActiveRule, ActiveRules, EndpointId, Event, IpSetKind, Member, PolicyId, ProfileId,
+    SetId, Stack, StackTier,
+};
+use calico_core::net::{Cidr, Family, PortRange};
+use calico_core::render::{EndpointToHost, PolicyRenderer, RenderConfig, Renderer};
+use calico_core::resource::{Action, DefaultAction, Icmp, Kind, ResourceKey};
+use calico_core::table::Delta;
+
+#[test]
+fn skeleton() {
+    golden("skeleton", &Renderer::new(RenderConfig::default()).skeleton());
+    let lenient = RenderConfig {
+        workload_prefixes: vec!["cali".parse().unwrap(), "tap".parse().unwrap()],
+        endpoint_to_host: EndpointToHost::Return,
+        drop_invalid: false,
+        allow_vxlan_from_workloads: true,
+        allow_ipip_from_workloads: true,
+        ..RenderConfig::default()
+    };
+    golden("skeleton-lenient", &Renderer::new(lenient).skeleton());
+}
+
+#[test]
+fn endpoints_sets_and_stacks() {
+    let mut renderer = Renderer::new(RenderConfig::default());
+    let events = [
+        Event::SetAdded {
+            id: set(1),
+            kind: IpSetKind::Net,
+            members: ["10.0.0.1/32", "10.1.0.0/16", "fd00::1/128", "fd01::/64"].map(net).map(Member::Net).into(),
+        },
+        Event::SetAdded {
+            id: set(2),
+            kind: IpSetKind::AddrPort,
+            members: vec![Member::AddrPort { address: "10.0.0.1".parse().unwrap(), protocol: 6, port: 80 }],
+        },
+        Event::PolicySet { id: policy("first"), rules: rules(vec![rule(Action::Pass)]) },
+        Event::PolicySet { id: policy("second"), rules: rules(vec![from_set(Action::Allow, set(1))]) },
+        Event::PolicySet { id: policy("unused"), rules: rules(vec![rule(Action::Allow)]) },
+        Event::ProfileSet { id: ProfileId("kns.default".into()), rules: rules(vec![rule(Action::Allow)]) },
+        endpoint("a", "calia", &["10.0.0.1/32", "fd00::1/128"], &stack(&["first", "second"])),
+        endpoint("b", "calib", &["10.0.0.2/32"], &stack(&["first", "second"])),
+    ];
+    golden("endpoints", &handle(&mut renderer, &events));
+    let moved = [
+        Event::SetChanged {
+            id: set(1),
+            added: vec![Member::Net(net("10.0.0.3/32"))],
+            removed: vec![Member::Net(net("10.1.0.0/16"))],
+        },
+        Event::EndpointRemoved(endpoint_id("a")),
+        endpoint("b", "calib", &["10.0.0.3/32"], &stack(&["first"])),
+        Event::PolicyRemoved(policy("second")),
+        Event::SetRemoved(set(2)),
+    ];
+    golden("endpoints-changed", &handle(&mut renderer, &moved));
+}
+
+#[test]
+fn rules_of_every_shape() {
+    let entity = ActiveEntity::default;
+    let nets = |nets: &[&str]| nets.iter().map(|text| net(text)).collect::<Vec<_>>();
+    let shapes = vec![
+        rule(Action::Log),
+        ActiveRule { protocol: Some(6), ..rule(Action::Deny) },
+        ActiveRule { not_protocol: Some(17), family: Some(Family::V6), ..rule(Action::Allow) },
+        ActiveRule { icmp: Some(Icmp { icmp_type: Some(8), code: Some(0) }), protocol: Some(1), ..rule(Action::Allow) },
+        ActiveRule { not_icmp: Some(Icmp { icmp_type: Some(8), code: Some(0) }), ..rule(Action::Deny) },
+        ActiveRule { source: ActiveEntity { nets: nets(&["10.0.0.0/8"]), ..entity() }, ..rule(Action::Allow) },
+        ActiveRule {
+            source: ActiveEntity { nets: nets(&["10.1.0.0/16", "10.0.0.0/8", "11.0.0.0/8", "fd00::/8"]), ..entity() },
+            destination: ActiveEntity { not_nets: nets(&["12.0.0.0/8", "fd01::/16"]), ..entity() },
+            ..rule(Action::Allow)
+        },
+        // Left out of IPv6 by the negated list, out of IPv4 by nothing.
+        ActiveRule { source: ActiveEntity { not_nets: nets(&["10.0.0.0/8"]), ..entity() }, ..rule(Action::Allow) },
+        // Never matches, in either family.
+        ActiveRule { source: ActiveEntity { not_nets: nets(&["0.0.0.0/0"]), ..entity() }, ..rule(Action::Allow) },
+        ActiveRule { source: ActiveEntity { nets: nets(&["0.0.0.0/0"]), ..entity() }, ..rule(Action::Pass) },
+        ActiveRule {
+            source: ActiveEntity { sets: vec![set(1)], not_sets: vec![set(2)], ..entity() },
+            family: Some(Family::V4),
+            ..rule(Action::Allow)
+        },
+        ActiveRule {
+            protocol: Some(17),
+            source: ActiveEntity { not_ports: vec![ports(1, 1023)], ..entity() },
+            destination: ActiveEntity { ports: vec![ports(80, 80), ports(90, 95), ports(85, 90)], ..entity() },
+            ..rule(Action::Allow)
+        },
+        // Numbers and names are alternatives; without a protocol numbers mean those that have ports.
+        ActiveRule {
+            destination: ActiveEntity { ports: vec![ports(80, 80)], port_sets: vec![set(3)], ..entity() },
+            family: Some(Family::V4),
+            ..rule(Action::Allow)
+        },
+        ActiveRule { destination: ActiveEntity { port_sets: vec![set(3)], ..entity() }, ..rule(Action::Allow) },
+        ActiveRule { destination: ActiveEntity { not_port_sets: vec![set(3)], ..entity() }, ..rule(Action::Allow) },
+        // ICMP has no ports.
+        ActiveRule {
+            protocol: Some(1),
+            destination: ActiveEntity { ports: vec![ports(80, 80)], ..entity() },
+            ..rule(Action::Deny)
+        },
+    ];
+    let mut renderer = Renderer::new(RenderConfig { counters: true, ..RenderConfig::default() });
+    let events = [
+        Event::PolicySet { id: policy("shapes"), rules: rules(shapes) },
+        endpoint("a", "calia", &["10.0.0.1/32"], &stack(&["shapes"])),
+    ];
+    let mut delta = handle(&mut renderer, &events);
+    delta.chains_set.retain(|chain| chain.name.as_str() == "policy-in/gnp/shapes");
+    golden("rules", &Delta { chains_set: delta.chains_set, ..Delta::default() });
+}
+
+#[test]
+fn further_sources_share_a_chain() {
+    let mut renderer = Renderer::new(RenderConfig { allow_spoofed_sources: true, ..RenderConfig::default() });
+    let spoofing = |name: &str| {
+        let Event::EndpointSet { id, endpoint } = endpoint(name, &format!("cali{name}"), &["10.0.0.1/32"], &stack(&[]))
+        else {
+            unreachable!("an endpoint event")
+        };
+        let allowed_sources = vec![net("192.0.2.0/24"), net("fd00::/8")];
+        Event::EndpointSet { id, endpoint: Arc::new(ActiveEndpoint { allowed_sources, ..(*endpoint).clone() }) }
+    };
+    let delta = handle(&mut renderer, &[spoofing("a"), spoofing("b")]);
+    let chains = delta.chains_set.iter().filter(|chain| chain.name.as_str().starts_with("sources-"));
+    assert_eq!(chains.count(), 1);
+    golden("spoofed-sources", &delta);
+}
+
+/// Of two endpoints that claim one interface the smaller is active; of two interfaces that claim one address one has the route.
+#[test]
+fn rival_claims_have_one_winner_and_the_other_waits() {
+    let mut renderer = Renderer::new(RenderConfig::default());
+    let none = stack(&[]);
+    handle(&mut renderer, &[endpoint("b", "calix", &["10.0.0.2/32"], &none)]);
+    let taken_over = handle(&mut renderer, &[endpoint("a", "calix", &["10.0.0.1/32"], &none)]);
+    assert_eq!(taken_over.routes_set[0].key.dest, net("10.0.0.1/32"));
+    assert_eq!(taken_over.routes_removed[0].dest, net("10.0.0.2/32"));
+    assert_eq!(handle(&mut renderer, &[endpoint("b", "calix", &["10.0.0.9/32"], &none)]), Delta::default());
+    let given_back = handle(&mut renderer, &[Event::EndpointRemoved(endpoint_id("a"))]);
+    assert_eq!(given_back.routes_set[0].key.dest, net("10.0.0.9/32"));
+
+    let rival = handle(&mut renderer, &[endpoint("c", "caliy", &["10.0.0.9/32"], &none)]);
+    assert!(rival.routes_set.is_empty(), "calix had it first in order");
+    let heir = handle(&mut renderer, &[Event::EndpointRemoved(endpoint_id("b"))]);
+    assert!(heir.routes_removed.is_empty());
+    assert_eq!(heir.routes_set.len(), 1);
+}
+
+/// Whatever happened in between, what remains when everything went is nothing.
+#[test]
+fn everything_that_came_goes() {
+    let mut renderer = Renderer::new(RenderConfig::default());
+    let stack = stack(&["one"]);
+    let came = handle(
+        &mut renderer,
+        &[
+            Event::PolicySet { id: policy("one"), rules: rules(vec![rule(Action::Allow)]) },
+            endpoint("a", "calia", &["10.0.0.1/32"], &stack),
+            endpoint("b", "calib", &["10.0.0.2/32"], &stack),
+        ],
+    );
+    let gone = handle(
+        &mut renderer,
+        &[
+            Event::EndpointRemoved(endpoint_id("a")),
+            Event::EndpointRemoved(endpoint_id("b")),
+            Event::PolicyRemoved(policy("one")),
+        ],
+    );
+    let mut names: Vec<_> = came.chains_set.iter().map(|chain| chain.name.clone()).collect();
+    let mut removed = gone.chains_removed.clone();
+    names.sort();
+    removed.sort();
+    assert_eq!(names, removed);
+    let count = |delta: &Delta| {
+        let elements = delta.elements.iter();
+        elements.fold((0, 0), |(added, removed), change| (added + change.added.len(), removed + change.removed.len()))
+    };
+    assert_eq!(count(&came), (6, 0));
+    assert_eq!(count(&gone), (0, 6));
+    assert_eq!(came.routes_set.len(), gone.routes_removed.len());
+}
+
+fn handle(renderer: &mut Renderer, events: &[Event]) -> Delta {
+    let mut delta = Delta::default();
+    events.iter().for_each(|event| renderer.handle(event, &mut delta));
+    delta
+}
+
+fn golden(name: &str, delta: &Delta) {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(format!("{name}.nft"));
+    let rendered = delta.to_string();
+    if std::env::var_os("BLESS").is_some() {
+        std::fs::write(&path, &rendered).unwrap();
+    }
+    let expected = std::fs::read_to_string(&path).unwrap_or_default();
+    assert_eq!(rendered, expected, "{} differs; BLESS=1 writes it anew", path.display());
+}
+
+fn rule(action: Action) -> ActiveRule {
+    ActiveRule {
+        action,
+        family: None,
+        protocol: None,
+        not_protocol: None,
+        icmp: None,
+        not_icmp: None,
+        source: ActiveEntity::default(),
+        destination: ActiveEntity::default(),
+    }
+}
+
+fn from_set(action: Action, id: SetId) -> ActiveRule {
+    ActiveRule { source: ActiveEntity { sets: vec![id], ..ActiveEntity::default() }, ..rule(action) }
+}
+
+fn rules(ingress: Vec<ActiveRule>) -> Arc<ActiveRules> {
+    Arc::new(ActiveRules { ingress, egress: Vec::new() })
+}
+
+fn stack(policies: &[&str]) -> Arc<Stack> {
+    let tier = StackTier {
+        name: "default".into(),
+        policies: policies.iter().map(|name| policy(name)).collect(),
+        default_action: DefaultAction::Deny,
+    };
+    let tiers = if policies.is_empty() { Vec::new() } else { vec![tier] };
+    Arc::new(Stack { tiers, profiles: vec![ProfileId("kns.default".into())] })
+}
+
+fn endpoint(name: &str, interface: &str, addresses: &[&str], ingress: &Arc<Stack>) -> Event {
+    let endpoint = ActiveEndpoint {
+        interface: interface.parse().unwrap(),
+        mac: Some("ee:00:00:00:00:01".parse().unwrap()),
+        addresses: addresses.iter().map(|text| net(text)).collect(),
+        allowed_sources: Vec::new(),
+        ingress: Arc::clone(ingress),
+        egress: stack(&[]),
+    };
+    Event::EndpointSet { id: endpoint_id(name), endpoint: Arc::new(endpoint) }
+}
+
+fn endpoint_id(name: &str) -> EndpointId {
+    EndpointId(ResourceKey::namespaced(Kind::WorkloadEndpoint, "default", name))
+}
+
+fn policy(name: &str) -> PolicyId {
+    PolicyId(ResourceKey::cluster(Kind::GlobalNetworkPolicy, name))
+}
+
+const fn set(number: u8) -> SetId {
+    SetId::new([number; 16])
+}
+
+fn ports(min: u16, max: u16) -> PortRange {
+    PortRange::new(min, max).unwrap()
+}
+
+fn net(text: &str) -> Cidr {
+    text.parse().unwrap()
+}

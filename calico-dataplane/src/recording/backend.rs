@@ -1,0 +1,298 @@
+//! The host in memory as a [`Dataplane`].
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::future::poll_fn;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Poll, Waker};
+
+use async_trait::async_trait;
+use calico_core::net::{InterfaceName, Mac};
+use calico_core::table::{ChainName, Delta, Neighbor, Route, RouteKey, RouteTarget, SetName};
+
+use super::Ruleset;
+use crate::{ApplyReport, Dataplane, DataplaneError, HostChange, LinkState, Observed, RouteFailure};
+
+/// A host in memory. Clones are handles on the same host.
+#[derive(Debug, Clone, Default)]
+pub struct Recording(Arc<Mutex<Host>>);
+
+#[derive(Debug, Default)]
+struct Host {
+    table_present: bool,
+    ruleset: Ruleset,
+    /// Chains whose rules a stranger changed.
+    tampered: BTreeSet<ChainName>,
+    routes: BTreeMap<RouteKey, Route>,
+    neighbors: BTreeMap<(InterfaceName, IpAddr), Mac>,
+    settings: BTreeMap<(InterfaceName, &'static str), String>,
+    links: BTreeMap<InterfaceName, LinkState>,
+    applied: Vec<Delta>,
+    faults: Faults,
+    changes: VecDeque<HostChange>,
+    waker: Option<Waker>,
+}
+
+/// What is to go wrong.
+#[derive(Debug, Clone, Default)]
+#[expect(clippy::exhaustive_structs, reason = "tests build it with literals")]
+pub struct Faults {
+    /// So many looks fail.
+    pub looks: usize,
+    /// So many transactions fail, whatever they hold.
+    pub transactions: usize,
+    /// Every transaction that writes one of these chains fails.
+    pub chains: BTreeSet<ChainName>,
+    /// Every transaction that changes one of these sets fails.
+    pub sets: BTreeSet<SetName>,
+    /// Writing or removing one of these routes fails.
+    pub routes: BTreeSet<RouteKey>,
+    /// Writing a neighbour or a setting of one of these interfaces fails.
+    pub interfaces: BTreeSet<InterfaceName>,
+}
+
+impl Recording {
+    /// An empty host.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// What our table holds now.
+    pub fn ruleset(&self) -> Ruleset {
+        self.host().ruleset.clone()
+    }
+
+    /// The routes now.
+    pub fn routes(&self) -> Vec<Route> {
+        self.host().routes.values().copied().collect()
+    }
+
+    /// The permanent neighbours now.
+    pub fn neighbors(&self) -> Vec<Neighbor> {
+        let neighbor = |((interface, address), mac): (&(InterfaceName, IpAddr), &Mac)| Neighbor {
+            interface: *interface,
+            address: *address,
+            mac: *mac,
+        };
+        self.host().neighbors.iter().map(neighbor).collect()
+    }
+
+    /// An interface setting, by its path with `{}` for the interface.
+    pub fn setting(&self, interface: InterfaceName, path: &str) -> Option<String> {
+        let host = self.host();
+        host.settings
+            .iter()
+            .find(|((name, found), _)| *name == interface && *found == path)
+            .map(|(_, value)| value.clone())
+    }
+
+    /// The changes carried out, or refused, since the last call.
+    pub fn take_applied(&self) -> Vec<Delta> {
+        core::mem::take(&mut self.host().applied)
+    }
+
+    /// Plants faults, in place of those planted before.
+    pub fn set_faults(&self, faults: Faults) {
+        self.host().faults = faults;
+    }
+
+    /// A link comes, changes or (none) goes. As in a kernel, routes, neighbours and settings go with it.
+    pub fn set_link(&self, name: InterfaceName, state: Option<LinkState>) {
+        let mut host = self.host();
+        let before = match state {
+            Some(state) => host.links.insert(name, state),
+            None => host.links.remove(&name),
+        };
+        let replaced = before.map(|link| link.index) != state.map(|link| link.index);
+        if replaced || !state.is_some_and(|link| link.up) {
+            host.routes.retain(|_, route| route_interface(route) != Some(name));
+            host.neighbors.retain(|(interface, _), _| *interface != name);
+        }
+        if replaced {
+            host.settings.retain(|(interface, _), _| *interface != name);
+        }
+        host.tell(HostChange::Link { name, state });
+    }
+
+    /// A stranger flushes the ruleset.
+    pub fn flush_ruleset(&self) {
+        let mut host = self.host();
+        host.ruleset = Ruleset::default();
+        host.table_present = false;
+        host.tell(HostChange::Ruleset);
+    }
+
+    /// A stranger changes the table by a transaction of its own. Chains it writes no longer count as ours.
+    ///
+    /// # Errors
+    /// What the kernel would refuse.
+    pub fn tamper(&self, delta: &Delta) -> Result<(), DataplaneError> {
+        let mut host = self.host();
+        host.ruleset.apply(delta)?;
+        host.tampered.extend(delta.chains_set.iter().map(|chain| chain.name.clone()));
+        host.tell(HostChange::Ruleset);
+        Ok(())
+    }
+
+    /// A stranger writes or (none) deletes a route.
+    pub fn set_route(&self, key: RouteKey, route: Option<Route>) {
+        let mut host = self.host();
+        match route {
+            Some(route) => host.routes.insert(key, route),
+            None => host.routes.remove(&key),
+        };
+        host.tell(HostChange::Route { key, route });
+    }
+
+    fn host(&self) -> MutexGuard<'_, Host> {
+        // A test that panicked while it held the lock has failed already.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[async_trait]
+impl Dataplane for Recording {
+    async fn observe(&mut self) -> Result<Observed, DataplaneError> {
+        let mut host = self.host();
+        if host.faults.looks > 0 {
+            host.faults.looks -= 1;
+            return Err(planted("read the ruleset", "our table"));
+        }
+        Ok(Observed {
+            table_present: host.table_present,
+            chains: host.ruleset.observed_chains(&host.tampered),
+            sets: host.ruleset.observed_sets(),
+            routes: host.routes.clone(),
+            neighbors: host
+                .neighbors
+                .iter()
+                .map(|((interface, address), mac)| Neighbor { interface: *interface, address: *address, mac: *mac })
+                .collect(),
+            links: host.links.clone(),
+        })
+    }
+
+    async fn apply(&mut self, delta: &Delta) -> ApplyReport {
+        let mut host = self.host();
+        host.applied.push(delta.clone());
+        let mut report = ApplyReport { ruleset: host.apply_ruleset(delta).err(), ..ApplyReport::default() };
+        host.apply_routes(delta, &mut report);
+        host.apply_interfaces(delta, &mut report);
+        report
+    }
+
+    async fn next_change(&mut self) -> Result<HostChange, DataplaneError> {
+        poll_fn(|context| {
+            let mut host = self.host();
+            match host.changes.pop_front() {
+                Some(change) => Poll::Ready(Ok(change)),
+                None => {
+                    host.waker = Some(context.waker().clone());
+                    Poll::Pending
+                }
+            }
+        })
+        .await
+    }
+}
+
+impl Host {
+    fn tell(&mut self, change: HostChange) {
+        self.changes.push_back(change);
+        self.waker.take().into_iter().for_each(Waker::wake);
+    }
+
+    fn apply_ruleset(&mut self, delta: &Delta) -> Result<(), DataplaneError> {
+        let untouched = delta.sets_added.is_empty()
+            && delta.chains_set.is_empty()
+            && delta.elements.is_empty()
+            && delta.chains_removed.is_empty()
+            && delta.sets_removed.is_empty();
+        if untouched {
+            return Ok(());
+        }
+        if self.faults.transactions > 0 {
+            self.faults.transactions -= 1;
+            return Err(planted("commit", "the transaction"));
+        }
+        let chain = delta.chains_set.iter().map(|chain| &chain.name).find(|name| self.faults.chains.contains(name));
+        if let Some(name) = chain {
+            return Err(planted("write chain", name.as_str()));
+        }
+        let sets =
+            delta.sets_added.iter().map(|decl| &decl.name).chain(delta.elements.iter().map(|change| &change.set));
+        if let Some(name) = sets.into_iter().find(|name| self.faults.sets.contains(name)) {
+            return Err(planted("change set", name.as_str()));
+        }
+        self.ruleset.apply(delta)?;
+        self.table_present = true;
+        for chain in &delta.chains_set {
+            self.tampered.remove(&chain.name);
+        }
+        Ok(())
+    }
+
+    fn apply_routes(&mut self, delta: &Delta, report: &mut ApplyReport) {
+        let written = delta.routes_set.iter().map(|route| (route.key, Some(*route)));
+        for (key, route) in delta.routes_removed.iter().map(|key| (*key, None)).chain(written) {
+            let waits = route.and_then(|route| route_interface(&route)).filter(|name| !self.is_up(*name));
+            let error = match waits {
+                _ if self.faults.routes.contains(&key) => planted("write route", &key.dest.to_string()),
+                Some(name) => no_interface(&key.dest.to_string(), name),
+                None => {
+                    match route {
+                        Some(route) => self.routes.insert(key, route),
+                        None => self.routes.remove(&key),
+                    };
+                    continue;
+                }
+            };
+            report.routes.push(RouteFailure { key, error });
+        }
+    }
+
+    fn apply_interfaces(&mut self, delta: &Delta, report: &mut ApplyReport) {
+        for Neighbor { interface, address, .. } in &delta.neighbors_removed {
+            self.neighbors.remove(&(*interface, *address));
+        }
+        for neighbor in &delta.neighbors_set {
+            let Neighbor { interface, address, mac } = *neighbor;
+            if self.faults.interfaces.contains(&interface) {
+                report.neighbors.push((*neighbor, planted("write neighbour", &address.to_string())));
+            } else if !self.is_up(interface) {
+                report.neighbors.push((*neighbor, no_interface(&address.to_string(), interface)));
+            } else {
+                self.neighbors.insert((interface, address), mac);
+            }
+        }
+        for setting in &delta.settings {
+            if self.faults.interfaces.contains(&setting.interface) {
+                report.settings.push((setting.clone(), planted("write setting", setting.path)));
+            } else if !self.links.contains_key(&setting.interface) {
+                report.settings.push((setting.clone(), no_interface(setting.path, setting.interface)));
+            } else {
+                self.settings.insert((setting.interface, setting.path), setting.value.clone());
+            }
+        }
+    }
+
+    fn is_up(&self, name: InterfaceName) -> bool {
+        self.links.get(&name).is_some_and(|link| link.up)
+    }
+}
+
+const fn route_interface(route: &Route) -> Option<InterfaceName> {
+    match route.target {
+        RouteTarget::Interface(interface) | RouteTarget::ViaOnlink { interface, .. } => Some(interface),
+        _ => None,
+    }
+}
+
+fn planted(operation: &'static str, object: &str) -> DataplaneError {
+    let source = std::io::Error::other("a planted fault");
+    DataplaneError::Kernel { operation, object: object.into(), source }
+}
+
+fn no_interface(object: &str, interface: InterfaceName) -> DataplaneError {
+    DataplaneError::NoInterface { object: object.into(), interface: interface.to_string() }
+}
