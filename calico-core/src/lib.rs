@@ -19,6 +19,7 @@
 //! | [`table`] | the abstract dataplane language: chains, rules, sets, routes, neighbours |
 //! | [`ipam`] | which addresses are handed out, and to whom |
 //! | [`time`] | points in time, handed in by whoever has a clock |
+//! | [`verdict`] | what the calculated state does to one flow |
 //! | [`bgp`] | which sessions and prefixes a node should have |
 #![no_std]
 #![forbid(unsafe_code)]
@@ -43,3 +44,4 @@ pub mod table;
 pub mod testing;
 pub mod time;
 pub mod update;
+pub mod verdict;

@@ -1,5 +1,9 @@
 //! Generators and fuzz bodies for tests of this and other crates. Adds nothing to what the library does.
 
+mod cluster;
+mod random;
 mod selector;
 
+pub use cluster::{Generator, HOST};
+pub use random::Random;
 pub use selector::fuzz_selector;

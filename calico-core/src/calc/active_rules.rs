@@ -1,0 +1,263 @@
+//! Which policies and profiles are active, and for which endpoints.
+//!
+//! A policy is active while its selector matches an active endpoint of this host; a profile while one names it. In come active
+//! endpoints, policies and profiles; out come three sets of keys whose calculated form must be looked at again.
+
+use alloc::collections::BTreeSet;
+use alloc::sync::Arc;
+use core::mem;
+
+use hashbrown::HashMap;
+
+use super::admit::{Endpoint, Policy, Profile};
+use crate::label::Index;
+use crate::resource::ResourceKey;
+
+/// The node.
+#[derive(Debug, Default)]
+pub(super) struct Activation {
+    index: Index,
+    endpoints: HashMap<ResourceKey, Local>,
+    by_item: HashMap<u32, ResourceKey>,
+    policies: HashMap<ResourceKey, Known>,
+    by_selector: HashMap<u32, ResourceKey>,
+    profiles: HashMap<Arc<str>, Named>,
+    /// Active policies by tier.
+    by_tier: HashMap<Arc<str>, BTreeSet<ResourceKey>>,
+    dirty: Dirty,
+}
+
+/// Keys to look at again; each may be present or gone.
+#[derive(Debug, Default)]
+pub(super) struct Dirty {
+    pub(super) endpoints: BTreeSet<ResourceKey>,
+    pub(super) policies: BTreeSet<ResourceKey>,
+    pub(super) profiles: BTreeSet<Arc<str>>,
+}
+
+/// An active endpoint.
+#[derive(Debug)]
+struct Local {
+    endpoint: Endpoint,
+    item: u32,
+    policies: BTreeSet<ResourceKey>,
+}
+
+/// A policy and the endpoints that it matches.
+#[derive(Debug)]
+struct Known {
+    policy: Policy,
+    selector: u32,
+    endpoints: BTreeSet<ResourceKey>,
+}
+
+/// A profile that exists, is named, or both.
+#[derive(Debug, Default)]
+struct Named {
+    profile: Option<Profile>,
+    references: u32,
+}
+
+impl Activation {
+    pub(super) fn set_endpoint(&mut self, key: &ResourceKey, endpoint: Option<Endpoint>) {
+        self.dirty.endpoints.insert(key.clone());
+        let Some(endpoint) = endpoint else { return self.remove_endpoint(key) };
+        // The new names first, so that a profile named before and after stays active in between.
+        endpoint.profiles().for_each(|name| self.refer(name));
+        match self.endpoints.get_mut(key) {
+            Some(local) => {
+                self.index.change_item(local.item, endpoint.labels(key), endpoint.profiles());
+                let former = mem::replace(&mut local.endpoint, endpoint);
+                former.profiles().for_each(|name| self.unrefer(name));
+            }
+            None => {
+                let item = self.index.add_item(endpoint.labels(key), endpoint.profiles());
+                self.by_item.insert(item, key.clone());
+                self.endpoints.insert(key.clone(), Local { endpoint, item, policies: BTreeSet::new() });
+            }
+        }
+    }
+
+    fn remove_endpoint(&mut self, key: &ResourceKey) {
+        let Some(local) = self.endpoints.remove(key) else { return };
+        self.index.remove_item(local.item);
+        self.by_item.remove(&local.item);
+        for policy in &local.policies {
+            self.stop(policy, key);
+        }
+        local.endpoint.profiles().for_each(|name| self.unrefer(name));
+    }
+
+    pub(super) fn set_policy(&mut self, key: &ResourceKey, policy: Option<Policy>) {
+        let kept = match (self.policies.get_mut(key), &policy) {
+            (Some(known), Some(policy)) if known.policy.selector == policy.selector => Some(known),
+            _ => None,
+        };
+        let Some(known) = kept else {
+            self.remove_policy(key);
+            if let Some(policy) = policy {
+                let selector = self.index.add_selector(&policy.selector);
+                self.by_selector.insert(selector, key.clone());
+                self.policies.insert(key.clone(), Known { policy, selector, endpoints: BTreeSet::new() });
+            }
+            return;
+        };
+        let Some(policy) = policy else { return };
+        if known.endpoints.is_empty() {
+            known.policy = policy;
+            return;
+        }
+        self.dirty.policies.insert(key.clone());
+        if !known.policy.stands_like(&policy) {
+            self.dirty.endpoints.extend(known.endpoints.iter().cloned());
+        }
+        let tier = policy.tier.clone();
+        let former = mem::replace(&mut known.policy, policy).tier;
+        if former != tier {
+            self.leave_tier(&former, key);
+            self.by_tier.entry(tier).or_default().insert(key.clone());
+        }
+    }
+
+    fn remove_policy(&mut self, key: &ResourceKey) {
+        let Some(known) = self.policies.remove(key) else { return };
+        self.index.remove_selector(known.selector);
+        self.by_selector.remove(&known.selector);
+        if known.endpoints.is_empty() {
+            return;
+        }
+        self.leave_tier(&known.policy.tier, key);
+        self.dirty.policies.insert(key.clone());
+        for endpoint in known.endpoints {
+            if let Some(local) = self.endpoints.get_mut(&endpoint) {
+                local.policies.remove(key);
+            }
+            self.dirty.endpoints.insert(endpoint);
+        }
+    }
+
+    pub(super) fn set_profile(&mut self, name: &Arc<str>, profile: Option<Profile>) {
+        let named = self.profiles.entry(name.clone()).or_default();
+        named.profile = profile;
+        if named.references > 0 {
+            self.dirty.profiles.insert(name.clone());
+            self.hand_down(name);
+        } else if named.profile.is_none() {
+            self.profiles.remove(name);
+        }
+    }
+
+    /// A tier came, changed or went.
+    pub(super) fn touch_tier(&mut self, tier: &str) {
+        let policies = self.by_tier.get(tier).into_iter().flatten();
+        let endpoints = policies.filter_map(|policy| self.policies.get(policy)).flat_map(|known| &known.endpoints);
+        self.dirty.endpoints.extend(endpoints.cloned());
+    }
+
+    /// Works out which policies match which endpoints now.
+    pub(super) fn settle(&mut self) {
+        let mut index = mem::take(&mut self.index);
+        index.settle(|change| {
+            let Some(policy) = self.by_selector.get(&change.selector).cloned() else { return };
+            let Some(endpoint) = self.by_item.get(&change.item).cloned() else { return };
+            self.dirty.endpoints.insert(endpoint.clone());
+            if change.started {
+                self.start(&policy, &endpoint);
+            } else {
+                self.stop(&policy, &endpoint);
+                if let Some(local) = self.endpoints.get_mut(&endpoint) {
+                    local.policies.remove(&policy);
+                }
+            }
+        });
+        self.index = index;
+    }
+
+    /// What must be looked at again since the last call.
+    pub(super) fn take_dirty(&mut self) -> Dirty {
+        mem::take(&mut self.dirty)
+    }
+
+    /// An active endpoint.
+    pub(super) fn endpoint(&self, key: &ResourceKey) -> Option<&Endpoint> {
+        self.endpoints.get(key).map(|local| &local.endpoint)
+    }
+
+    /// Policies of an active endpoint.
+    pub(super) fn policies_of(&self, key: &ResourceKey) -> impl Iterator<Item = (&ResourceKey, &Policy)> {
+        let policies = self.endpoints.get(key).into_iter().flat_map(|local| &local.policies);
+        policies.filter_map(|policy| Some((policy, &self.policies.get(policy)?.policy)))
+    }
+
+    /// A policy, if it is active.
+    pub(super) fn active_policy(&self, key: &ResourceKey) -> Option<&Policy> {
+        self.policies.get(key).filter(|known| !known.endpoints.is_empty()).map(|known| &known.policy)
+    }
+
+    /// A profile, if it is active; the inner option says whether it exists.
+    pub(super) fn active_profile(&self, name: &str) -> Option<Option<&Profile>> {
+        self.profiles.get(name).filter(|named| named.references > 0).map(|named| named.profile.as_ref())
+    }
+
+    fn start(&mut self, policy: &ResourceKey, endpoint: &ResourceKey) {
+        if let Some(local) = self.endpoints.get_mut(endpoint) {
+            local.policies.insert(policy.clone());
+        }
+        let Some(known) = self.policies.get_mut(policy) else { return };
+        if known.endpoints.is_empty() {
+            self.dirty.policies.insert(policy.clone());
+            self.by_tier.entry(known.policy.tier.clone()).or_default().insert(policy.clone());
+        }
+        known.endpoints.insert(endpoint.clone());
+    }
+
+    fn stop(&mut self, policy: &ResourceKey, endpoint: &ResourceKey) {
+        let Some(known) = self.policies.get_mut(policy) else { return };
+        known.endpoints.remove(endpoint);
+        if known.endpoints.is_empty() {
+            self.dirty.policies.insert(policy.clone());
+            let tier = known.policy.tier.clone();
+            self.leave_tier(&tier, policy);
+        }
+    }
+
+    fn leave_tier(&mut self, tier: &Arc<str>, policy: &ResourceKey) {
+        let Some(policies) = self.by_tier.get_mut(tier) else { return };
+        policies.remove(policy);
+        if policies.is_empty() {
+            self.by_tier.remove(tier);
+        }
+    }
+
+    fn refer(&mut self, name: &str) {
+        let name: Arc<str> = name.into();
+        let named = self.profiles.entry(name.clone()).or_default();
+        named.references += 1;
+        if named.references == 1 {
+            self.hand_down(&name);
+            self.dirty.profiles.insert(name);
+        }
+    }
+
+    fn unrefer(&mut self, name: &str) {
+        let Some(named) = self.profiles.get_mut(name) else { return };
+        named.references -= 1;
+        if named.references > 0 {
+            return;
+        }
+        self.dirty.profiles.insert(name.into());
+        if named.profile.is_none() {
+            self.profiles.remove(name);
+        }
+        self.hand_down(&Arc::from(name));
+    }
+
+    /// Gives a profile's labels to the index while an endpoint names it: of tens of thousands only those few are held there.
+    fn hand_down(&mut self, name: &Arc<str>) {
+        let named = self.profiles.get(name).filter(|named| named.references > 0);
+        let labels =
+            named.and_then(|named| named.profile.as_ref()?.object()).map(|object| &object.spec.labels_to_apply);
+        let pairs = labels.map(|labels| labels.iter().map(|(name, value)| (name.as_str(), value.as_str())));
+        self.index.set_parent(name, pairs);
+    }
+}

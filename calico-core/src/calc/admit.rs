@@ -1,0 +1,216 @@
+//! The gate of the graph: what an update means, and what of it is unusable.
+//!
+//! An object that cannot be used becomes absent, with one problem that says why. Nothing behind this gate sees the datastore's
+//! shapes of policies again, except their rules.
+
+use alloc::sync::Arc;
+
+use super::diagnostic::Problem;
+use super::scope::{self, NAMESPACE, NAMESPACE_PREFIX, SERVICE_ACCOUNT, SERVICE_ACCOUNT_PREFIX};
+use crate::resource::{
+    GlobalNetworkPolicySpec, Kind, NetworkPolicySpec, NetworkSetSpec, Object, PolicyType, ProfileSpec, Resource,
+    ResourceKey, Rule, TierSpec, WorkloadEndpointSpec,
+};
+use crate::selector::Selector;
+use crate::update::Update;
+
+/// An update by what it concerns; `None` inside means absent.
+#[derive(Debug)]
+pub(super) enum Admitted {
+    Endpoint(Option<Endpoint>),
+    NetworkSet(Option<NetworkSet>),
+    Profile(Option<Profile>),
+    Tier(Option<TierSpec>),
+    Policy(Option<Policy>),
+    /// Nothing that this graph calculates with.
+    Irrelevant,
+}
+
+/// Declares a shared resource that is known to be of one kind.
+macro_rules! view {
+    ($(#[$meta:meta])* $name:ident, $variant:pat => $object:ident, $spec:ty) => {
+        $(#[$meta])*
+        #[derive(Debug, Clone)]
+        pub(super) struct $name(Arc<Resource>);
+
+        impl $name {
+            fn new(resource: &Arc<Resource>) -> Option<Self> {
+                let view = Self(resource.clone());
+                view.object().is_some().then_some(view)
+            }
+
+            pub(super) fn object(&self) -> Option<&Object<$spec>> {
+                match &*self.0 {
+                    $variant => Some($object),
+                    _ => None,
+                }
+            }
+        }
+    };
+}
+
+view!(
+    /// A workload endpoint with at least one address.
+    Endpoint, Resource::WorkloadEndpoint(object) => object, WorkloadEndpointSpec
+);
+view!(
+    /// A network set of either kind.
+    NetworkSet, Resource::NetworkSet(object) | Resource::GlobalNetworkSet(object) => object, NetworkSetSpec
+);
+view!(
+    /// A profile.
+    Profile, Resource::Profile(object) => object, ProfileSpec
+);
+
+/// A policy that applies to workloads, of either kind.
+#[derive(Debug, Clone)]
+pub(super) struct Policy {
+    /// Endpoints that it applies to.
+    pub(super) selector: Selector,
+    pub(super) tier: Arc<str>,
+    pub(super) order: Option<f64>,
+    pub(super) governs_ingress: bool,
+    pub(super) governs_egress: bool,
+    source: Arc<Resource>,
+}
+
+impl Policy {
+    /// Rules of a direction; `None` when it does not govern that direction.
+    pub(super) fn rules(&self, direction: PolicyType) -> Option<&[Rule]> {
+        if !self.governs(direction) {
+            return None;
+        }
+        match (&*self.source, direction) {
+            (Resource::NetworkPolicy(object), PolicyType::Ingress) => Some(&object.spec.ingress),
+            (Resource::NetworkPolicy(object), PolicyType::Egress) => Some(&object.spec.egress),
+            (Resource::GlobalNetworkPolicy(object), PolicyType::Ingress) => Some(&object.spec.ingress),
+            (Resource::GlobalNetworkPolicy(object), PolicyType::Egress) => Some(&object.spec.egress),
+            _ => None,
+        }
+    }
+
+    /// Whether it takes the same place in an endpoint's stacks as another version of itself.
+    pub(super) fn stands_like(&self, other: &Self) -> bool {
+        let place = |policy: &Self| (policy.order, policy.governs_ingress, policy.governs_egress);
+        self.tier == other.tier && place(self) == place(other)
+    }
+
+    pub(super) const fn governs(&self, direction: PolicyType) -> bool {
+        match direction {
+            PolicyType::Ingress => self.governs_ingress,
+            PolicyType::Egress => self.governs_egress,
+        }
+    }
+}
+
+/// Sorts an update, and says what is wrong with its object.
+pub(super) fn admit(update: &Update) -> (Admitted, Option<Problem>) {
+    let value = update.value.as_ref();
+    let wrong = |found: bool| (value.is_some() && !found).then_some(Problem::WrongKind);
+    match update.key.kind() {
+        Kind::WorkloadEndpoint => {
+            let endpoint = value.and_then(Endpoint::new);
+            let problem = wrong(endpoint.is_some());
+            match endpoint.filter(Endpoint::has_address) {
+                None if value.is_some() => (Admitted::Endpoint(None), problem.or(Some(Problem::NoAddress))),
+                endpoint => (Admitted::Endpoint(endpoint), problem),
+            }
+        }
+        Kind::NetworkSet | Kind::GlobalNetworkSet => {
+            let set = value.and_then(NetworkSet::new);
+            let problem = wrong(set.is_some());
+            (Admitted::NetworkSet(set), problem)
+        }
+        Kind::Profile => {
+            let profile = value.and_then(Profile::new);
+            let problem = wrong(profile.is_some());
+            (Admitted::Profile(profile), problem)
+        }
+        Kind::Tier => match value.map(|value| &**value) {
+            Some(Resource::Tier(object)) => (Admitted::Tier(Some(object.spec.clone())), None),
+            _ => (Admitted::Tier(None), wrong(false)),
+        },
+        Kind::NetworkPolicy | Kind::GlobalNetworkPolicy => match value.map(|value| policy(&update.key, value)) {
+            Some(Ok(policy)) => (Admitted::Policy(policy), None),
+            Some(Err(problem)) => (Admitted::Policy(None), Some(problem)),
+            None => (Admitted::Policy(None), None),
+        },
+        _ => (Admitted::Irrelevant, None),
+    }
+}
+
+/// `Ok(None)`: it is in order but never applies to workloads.
+fn policy(key: &ResourceKey, source: &Arc<Resource>) -> Result<Option<Policy>, Problem> {
+    let unusable = |(field, error)| Problem::Selector { field, error };
+    match (&**source, key.namespace()) {
+        (Resource::NetworkPolicy(object), Some(namespace)) => {
+            let NetworkPolicySpec { tier, order, ingress, egress, types, .. } = &object.spec;
+            let selector = scope::network_policy(namespace, &object.spec).map_err(unusable)?;
+            Ok(Some(assemble(selector, tier, *order, directions(types, ingress, egress), source)))
+        }
+        (Resource::GlobalNetworkPolicy(object), None) => {
+            let GlobalNetworkPolicySpec { tier, order, ingress, egress, types, .. } = &object.spec;
+            let selector = scope::global_network_policy(&object.spec).map_err(unusable)?;
+            let only_for_hosts = object.spec.do_not_track || object.spec.pre_dnat;
+            let policy = assemble(selector, tier, *order, directions(types, ingress, egress), source);
+            Ok((!only_for_hosts).then_some(policy))
+        }
+        _ => Err(Problem::WrongKind),
+    }
+}
+
+fn assemble(
+    selector: Selector,
+    tier: &str,
+    order: Option<f64>,
+    (governs_ingress, governs_egress): (bool, bool),
+    source: &Arc<Resource>,
+) -> Policy {
+    let tier = if tier.is_empty() { "default" } else { tier };
+    Policy { selector, tier: tier.into(), order, governs_ingress, governs_egress, source: source.clone() }
+}
+
+/// The API's default: egress when there are only egress rules, ingress when there are only ingress rules or none at all.
+fn directions(types: &[PolicyType], ingress: &[Rule], egress: &[Rule]) -> (bool, bool) {
+    if types.is_empty() {
+        return (!ingress.is_empty() || egress.is_empty(), !egress.is_empty());
+    }
+    (types.contains(&PolicyType::Ingress), types.contains(&PolicyType::Egress))
+}
+
+impl Endpoint {
+    fn has_address(&self) -> bool {
+        self.object().is_some_and(|object| !object.spec.ip_networks.is_empty())
+    }
+
+    /// Own labels. What can be known from key and specification is taken from there, and labels that only profiles may hand
+    /// down are not taken from the endpoint.
+    pub(super) fn labels<'a>(&'a self, key: &'a ResourceKey) -> impl Iterator<Item = (&'a str, &'a str)> + Clone {
+        let object = self.object();
+        let account = object.map(|object| object.spec.service_account_name.as_str()).filter(|name| !name.is_empty());
+        let namespace = key.namespace();
+        let stored = object.into_iter().flat_map(|object| &object.metadata.labels);
+        let stored = stored.map(|(name, value)| (name.as_str(), value.as_str())).filter(move |(name, _)| {
+            let inherited = name.starts_with(NAMESPACE_PREFIX) || name.starts_with(SERVICE_ACCOUNT_PREFIX);
+            let known = *name == NAMESPACE && namespace.is_some() || *name == SERVICE_ACCOUNT && account.is_some();
+            !inherited && !known
+        });
+        let known = [(NAMESPACE, namespace), (SERVICE_ACCOUNT, account)];
+        stored.chain(known.into_iter().filter_map(|(name, value)| Some((name, value?))))
+    }
+
+    pub(super) fn profiles(&self) -> impl Iterator<Item = &str> + Clone {
+        self.object().into_iter().flat_map(|object| &object.spec.profiles).map(alloc::string::String::as_str)
+    }
+}
+
+impl NetworkSet {
+    /// Labels; a namespaced set has its namespace's name as one.
+    pub(super) fn labels<'a>(&'a self, key: &'a ResourceKey) -> impl Iterator<Item = (&'a str, &'a str)> {
+        let namespace = key.namespace();
+        let stored = self.object().into_iter().flat_map(|object| &object.metadata.labels);
+        let stored = stored.map(|(name, value)| (name.as_str(), value.as_str()));
+        let stored = stored.filter(move |(name, _)| !(*name == NAMESPACE && namespace.is_some()));
+        stored.chain(namespace.map(|namespace| (NAMESPACE, namespace)))
+    }
+}

@@ -1,0 +1,167 @@
+//! What the graph has to say about objects that it cannot use, or not as written.
+
+use alloc::collections::BTreeMap;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use crate::net::InterfaceName;
+use crate::resource::{PolicyType, ResourceKey};
+use crate::selector::SelectorError;
+
+/// What is wrong with an object.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Problem {
+    /// The value is of another kind than the key says; the object counts as absent.
+    #[error("its value is of another kind than its key; it is treated as absent")]
+    WrongKind,
+    /// A policy's own selector does not parse; the policy counts as absent.
+    #[error("{field} does not parse: {error}; the policy is treated as absent")]
+    Selector {
+        /// Path of the field.
+        field: &'static str,
+        /// What is wrong with it.
+        #[source]
+        error: SelectorError,
+    },
+    /// An endpoint without addresses counts as absent.
+    #[error("it has no ipNetworks; it is treated as absent")]
+    NoAddress,
+    /// An endpoint of this host without an interface cannot be policed; it still feeds sets.
+    #[error("it has no interfaceName, so nothing is programmed for it")]
+    NoInterface,
+    /// Another endpoint of this host, with a smaller key, has the same interface.
+    #[error("its interface {interface} is taken by {by}; it is inactive until that goes")]
+    InterfaceTaken {
+        /// The interface.
+        interface: InterfaceName,
+        /// Who has it.
+        by: ResourceKey,
+    },
+    /// An endpoint of this host names a profile that does not exist.
+    #[error("it does not exist although endpoints of this host name it; it counts as denying everything")]
+    MissingProfile,
+    /// A policy of the endpoint names a tier that does not exist.
+    #[error(
+        "one of its policies is in tier {tier}, which does not exist; it counts as the last tier and denies at its end"
+    )]
+    MissingTier {
+        /// Its name.
+        tier: Arc<str>,
+    },
+    /// A rule cannot be carried out as written.
+    #[error("{} rule {index}: {fault}; the rule {}", direction_name(*.direction), effect.describe())]
+    Rule {
+        /// Direction of the rule.
+        direction: PolicyType,
+        /// Position in its list, from zero.
+        index: usize,
+        /// What about it.
+        #[source]
+        fault: RuleFault,
+        /// What is done instead.
+        effect: RuleEffect,
+    },
+}
+
+/// Why a rule cannot be carried out as written.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum RuleFault {
+    /// A selector does not parse.
+    #[error("{field} does not parse: {error}")]
+    Selector {
+        /// Path of the field.
+        field: &'static str,
+        /// What is wrong with it.
+        #[source]
+        error: SelectorError,
+    },
+    /// HTTP is invisible to the kernel.
+    #[error("http conditions cannot be seen by the kernel")]
+    Http,
+    /// Endpoints of services are not known.
+    #[error("services conditions are not supported without a source of EndpointSlices")]
+    Services,
+    /// Numbers of ports mean nothing without TCP, UDP or SCTP.
+    #[error("port numbers need protocol TCP, UDP or SCTP")]
+    PortsWithoutProtocol,
+    /// There are two IP versions.
+    #[error("ipVersion is {0} and must be 4 or 6")]
+    IpVersion(u8),
+    /// An ICMP code means nothing without its type.
+    #[error("an ICMP code needs a type")]
+    IcmpCodeWithoutType,
+}
+
+/// How a faulty rule fails closed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(
+    clippy::exhaustive_enums,
+    reason = "a rule that cannot be carried out either lets less through or blocks more"
+)]
+pub enum RuleEffect {
+    /// The rule is left out: it would have let something through (or logged it).
+    LeftOut,
+    /// The rule denies, so it is kept without the faulty condition and denies more.
+    Widened,
+}
+
+impl RuleEffect {
+    const fn describe(self) -> &'static str {
+        match self {
+            Self::LeftOut => "is left out",
+            Self::Widened => "denies without that condition",
+        }
+    }
+}
+
+const fn direction_name(direction: PolicyType) -> &'static str {
+    match direction {
+        PolicyType::Ingress => "ingress",
+        PolicyType::Egress => "egress",
+    }
+}
+
+/// Which node of the graph found a problem; each replaces only its own findings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Finder {
+    Admit,
+    Dispatch,
+    Order,
+    Scan,
+}
+
+/// All current problems.
+#[derive(Debug, Default)]
+pub(super) struct Diagnostics {
+    problems: BTreeMap<(ResourceKey, Finder), Vec<Problem>>,
+    revision: u64,
+}
+
+impl Diagnostics {
+    pub(super) fn set(&mut self, key: &ResourceKey, finder: Finder, problems: Vec<Problem>) {
+        let key = (key.clone(), finder);
+        let unchanged = match self.problems.get(&key) {
+            Some(former) => *former == problems,
+            None => problems.is_empty(),
+        };
+        if unchanged {
+            return;
+        }
+        self.revision += 1;
+        if problems.is_empty() {
+            self.problems.remove(&key);
+        } else {
+            self.problems.insert(key, problems);
+        }
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&ResourceKey, &Problem)> {
+        self.problems.iter().flat_map(|((key, _), problems)| problems.iter().map(move |problem| (key, problem)))
+    }
+
+    pub(super) const fn revision(&self) -> u64 {
+        self.revision
+    }
+}

@@ -1,0 +1,276 @@
+//! Sets that active rules refer to, and their members.
+//!
+//! In come every endpoint and network set of the cluster, profiles (for their labels), and references from rules. A set lives
+//! while something refers to it; sets with the same definition are one. Out come whole new sets, member changes of old ones, and
+//! removals. Members are counted, so that two endpoints with one address do not make it flap.
+
+use alloc::boxed::Box;
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::mem;
+
+use hashbrown::HashMap;
+
+use super::admit::{Endpoint, NetworkSet};
+use super::event::{Event, Member, SetId};
+use super::member::{NetMembers, PortMembers, halves};
+use super::rule_scan::{Definition, NamedPort};
+use crate::label::Index;
+use crate::net::Cidr;
+use crate::resource::ResourceKey;
+
+/// The node.
+#[derive(Debug, Default)]
+pub(super) struct IpSets {
+    index: Index,
+    sets: HashMap<SetId, u32>,
+    /// By the index's key of the set's selector.
+    by_selector: HashMap<u32, Set>,
+    entities: HashMap<ResourceKey, u32>,
+    /// By the index's key of the item.
+    contributions: HashMap<u32, Contribution>,
+    dirty: BTreeSet<u32>,
+}
+
+/// One set.
+#[derive(Debug)]
+struct Set {
+    id: SetId,
+    definition: Definition,
+    references: u32,
+    /// Whether the renderer knows it.
+    sent: bool,
+    members: Members,
+    /// Since it was last sent: what came (`true`) and went.
+    changes: BTreeMap<Member, bool>,
+}
+
+#[derive(Debug)]
+enum Members {
+    Net(NetMembers),
+    Port(NamedPort, PortMembers),
+}
+
+/// What an item puts into the sets that it belongs to.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+struct Contribution {
+    nets: Box<[Cidr]>,
+    ports: Box<[ItemPort]>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct ItemPort {
+    name: Arc<str>,
+    protocol: u8,
+    port: u16,
+}
+
+impl IpSets {
+    pub(super) fn set_endpoint(&mut self, key: &ResourceKey, endpoint: Option<&Endpoint>) {
+        let Some((endpoint, object)) = endpoint.and_then(|endpoint| Some((endpoint, endpoint.object()?))) else {
+            return self.remove_entity(key);
+        };
+        let ports = object.spec.ports.iter().filter(|port| !port.name.is_empty() && port.protocol.has_ports());
+        let ports = ports.map(|port| ItemPort {
+            name: port.name.as_str().into(),
+            protocol: port.protocol.number(),
+            port: port.port,
+        });
+        let contribution = Contribution::new(&object.spec.ip_networks, ports.collect());
+        self.set_entity(key, endpoint.labels(key), endpoint.profiles(), contribution);
+    }
+
+    pub(super) fn set_network_set(&mut self, key: &ResourceKey, set: Option<&NetworkSet>) {
+        let Some((set, object)) = set.and_then(|set| Some((set, set.object()?))) else {
+            return self.remove_entity(key);
+        };
+        // A namespaced set inherits its namespace's labels, which Kubernetes' namespaces hand down by this profile.
+        let profile = key.namespace().map(|namespace| alloc::format!("kns.{namespace}"));
+        let contribution = Contribution::new(&object.spec.nets, Box::default());
+        self.set_entity(key, set.labels(key), profile.as_deref(), contribution);
+    }
+
+    pub(super) fn set_profile_labels<'a>(
+        &mut self,
+        name: &str,
+        labels: Option<impl IntoIterator<Item = (&'a str, &'a str)>>,
+    ) {
+        self.index.set_parent(name, labels);
+    }
+
+    /// Refers to a set, which is made when it does not exist.
+    pub(super) fn acquire(&mut self, definition: &Definition) -> SetId {
+        let id = definition.id();
+        let selector = *self.sets.entry(id).or_insert_with(|| self.index.add_selector(&definition.selector));
+        let set = self.by_selector.entry(selector).or_insert_with(|| Set::new(id, definition.clone()));
+        set.references += 1;
+        self.dirty.insert(selector);
+        id
+    }
+
+    /// Gives one reference up.
+    pub(super) fn release(&mut self, id: SetId) {
+        let Some(selector) = self.sets.get(&id) else { return };
+        let Some(set) = self.by_selector.get_mut(selector) else { return };
+        set.references -= 1;
+        if set.references == 0 {
+            self.dirty.insert(*selector);
+        }
+    }
+
+    /// Works out all changes: additions and changes in the first list, removals in the second, each in order of the sets' ids.
+    pub(super) fn flush(&mut self) -> (Vec<Event>, Vec<Event>) {
+        let mut removed = self.drop_unreferenced();
+        let Self { index, by_selector, contributions, dirty, .. } = self;
+        index.settle(|change| {
+            let set = by_selector.get_mut(&change.selector);
+            let Some((set, contribution)) = set.zip(contributions.get(&change.item)) else { return };
+            set.apply(contribution, change.started);
+            dirty.insert(change.selector);
+        });
+        let dirty = mem::take(&mut self.dirty);
+        let mut events: Vec<_> =
+            dirty.into_iter().filter_map(|key| self.by_selector.get_mut(&key)?.take_event()).collect();
+        events.sort_by_key(order);
+        removed.sort_by_key(order);
+        (events, removed)
+    }
+
+    fn drop_unreferenced(&mut self) -> Vec<Event> {
+        let unreferenced = |key: &u32| self.by_selector.get(key).is_some_and(|set| set.references == 0);
+        let keys: Vec<u32> = self.dirty.iter().copied().filter(unreferenced).collect();
+        let mut removed = Vec::new();
+        for key in keys {
+            self.dirty.remove(&key);
+            let Some(set) = self.by_selector.remove(&key) else { continue };
+            self.index.remove_selector(key);
+            self.sets.remove(&set.id);
+            if set.sent {
+                removed.push(Event::SetRemoved(set.id));
+            }
+        }
+        removed
+    }
+
+    fn set_entity<'a>(
+        &mut self,
+        key: &ResourceKey,
+        labels: impl IntoIterator<Item = (&'a str, &'a str)>,
+        parents: impl IntoIterator<Item = &'a str>,
+        contribution: Contribution,
+    ) {
+        match self.entities.get(key) {
+            Some(&item) => {
+                self.index.change_item(item, labels, parents);
+                self.replace_contribution(item, contribution);
+            }
+            None => {
+                let item = self.index.add_item(labels, parents);
+                self.entities.insert(key.clone(), item);
+                self.contributions.insert(item, contribution);
+            }
+        }
+    }
+
+    fn remove_entity(&mut self, key: &ResourceKey) {
+        let Some(item) = self.entities.remove(key) else { return };
+        self.replace_contribution(item, Contribution::default());
+        self.contributions.remove(&item);
+        self.index.remove_item(item);
+    }
+
+    /// In all sets that the item is in. The new is added before the old is taken back, so that what stays does not flap.
+    fn replace_contribution(&mut self, item: u32, new: Contribution) {
+        let Some(current) = self.contributions.get_mut(&item) else { return };
+        if *current == new {
+            return;
+        }
+        let old = mem::replace(current, new);
+        for selector in self.index.matching(item) {
+            let Some(set) = self.by_selector.get_mut(selector) else { continue };
+            set.apply(current, true);
+            set.apply(&old, false);
+            self.dirty.insert(*selector);
+        }
+    }
+}
+
+impl Set {
+    fn new(id: SetId, definition: Definition) -> Self {
+        let members = match &definition.port {
+            None => Members::Net(NetMembers::default()),
+            Some(port) => Members::Port(port.clone(), PortMembers::default()),
+        };
+        Self { id, definition, references: 0, sent: false, members, changes: BTreeMap::new() }
+    }
+
+    fn apply(&mut self, contribution: &Contribution, add: bool) {
+        let Self { members, changes, sent, .. } = self;
+        let mut show = |member, present| {
+            // Until the set has been sent as a whole there is nothing to change. Coming and going cancel out.
+            if *sent && changes.remove(&member).is_none() {
+                changes.insert(member, present);
+            }
+        };
+        match members {
+            Members::Net(members) => {
+                for net in contribution.nets.iter().copied().flat_map(halves) {
+                    if add { members.add(net, &mut show) } else { members.remove(net, &mut show) }
+                }
+            }
+            Members::Port(wanted, members) => {
+                for (address, port) in contribution.ports_like(wanted) {
+                    let (protocol, port) = (port.protocol, port.port);
+                    if add {
+                        members.add(address, protocol, port, &mut show);
+                    } else {
+                        members.remove(address, protocol, port, &mut show);
+                    }
+                }
+            }
+        }
+    }
+
+    fn take_event(&mut self) -> Option<Event> {
+        if !self.sent {
+            self.sent = true;
+            let members = match &self.members {
+                Members::Net(members) => members.shown(),
+                Members::Port(_, members) => members.shown(),
+            };
+            return Some(Event::SetAdded { id: self.id, kind: self.definition.kind(), members });
+        }
+        let changes = mem::take(&mut self.changes);
+        if changes.is_empty() {
+            return None;
+        }
+        let (added, removed): (Vec<_>, Vec<_>) = changes.into_iter().partition(|(_, present)| *present);
+        let members = |changes: Vec<(Member, bool)>| changes.into_iter().map(|(member, _)| member).collect();
+        Some(Event::SetChanged { id: self.id, added: members(added), removed: members(removed) })
+    }
+}
+
+impl Contribution {
+    fn new(nets: &[Cidr], ports: Box<[ItemPort]>) -> Self {
+        Self { nets: nets.into(), ports }
+    }
+
+    fn ports_like(&self, wanted: &NamedPort) -> impl Iterator<Item = (core::net::IpAddr, &ItemPort)> {
+        let like = |port: &&ItemPort| {
+            *port.name == *wanted.name && wanted.protocol.is_none_or(|protocol| protocol == port.protocol)
+        };
+        let ports: Vec<&ItemPort> = self.ports.iter().filter(like).collect();
+        let hosts = self.nets.iter().filter(|net| net.is_host());
+        hosts.flat_map(move |net| ports.clone().into_iter().map(|port| (net.address(), port)))
+    }
+}
+
+/// Whole sets before changes, each in order of ids.
+fn order(event: &Event) -> (bool, Option<SetId>) {
+    match event {
+        Event::SetAdded { id, .. } => (false, Some(*id)),
+        Event::SetChanged { id, .. } | Event::SetRemoved(id) => (true, Some(*id)),
+        _ => (true, None),
+    }
+}

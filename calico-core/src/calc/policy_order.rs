@@ -1,0 +1,120 @@
+//! Tiers, and the stacks of policies that endpoints run through.
+//!
+//! Order of tiers: those that exist before those that are only named, then by order (absent last), then by name. Order of
+//! policies in a tier: by order (absent last), then by the text `name/namespace/kind`, which users see as the tie-break.
+//! A tier is in a stack only if one of its policies governs that direction of that endpoint.
+
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::cmp::Ordering;
+
+use hashbrown::{HashMap, HashSet};
+
+use super::admit::Policy;
+use super::event::{PolicyId, ProfileId, Stack, StackTier};
+use crate::resource::{DefaultAction, PolicyType, ResourceKey, TierSpec};
+
+/// The node.
+#[derive(Debug, Default)]
+pub(super) struct PolicyOrder {
+    tiers: HashMap<Arc<str>, TierSpec>,
+    stacks: HashSet<Arc<Stack>>,
+    /// Stacks in use when unused ones were last thrown out.
+    kept: usize,
+}
+
+impl PolicyOrder {
+    /// Takes a tier's new state; says whether anything about it changed.
+    pub(super) fn set_tier(&mut self, name: &Arc<str>, tier: Option<TierSpec>) -> bool {
+        match tier {
+            Some(tier) => self.tiers.insert(name.clone(), tier.clone()).as_ref() != Some(&tier),
+            None => self.tiers.remove(name).is_some(),
+        }
+    }
+
+    /// Whether a tier exists.
+    pub(super) fn has_tier(&self, name: &str) -> bool {
+        self.tiers.contains_key(name)
+    }
+
+    /// The policies of an endpoint in order.
+    pub(super) fn sort<'a>(&self, policies: impl Iterator<Item = (&'a ResourceKey, &'a Policy)>) -> Vec<Placed<'a>> {
+        let mut placed: Vec<_> = policies.map(|(key, policy)| Placed { key, policy }).collect();
+        placed.sort_by(|a, b| self.compare_tiers(&a.policy.tier, &b.policy.tier).then_with(|| a.compare_in_tier(b)));
+        placed
+    }
+
+    /// One direction's stack; equal stacks are one value.
+    pub(super) fn stack(&mut self, sorted: &[Placed<'_>], profiles: &[ProfileId], direction: PolicyType) -> Arc<Stack> {
+        let mut tiers: Vec<StackTier> = Vec::new();
+        for Placed { key, policy } in sorted.iter().filter(|placed| placed.policy.governs(direction)) {
+            let id = PolicyId((*key).clone());
+            match tiers.last_mut().filter(|tier| tier.name == policy.tier) {
+                Some(tier) => tier.policies.push(id),
+                None => tiers.push(StackTier {
+                    name: policy.tier.clone(),
+                    policies: alloc::vec![id],
+                    default_action: self.default_action(&policy.tier),
+                }),
+            }
+        }
+        let stack = Stack { tiers, profiles: profiles.to_vec() };
+        match self.stacks.get(&stack) {
+            Some(shared) => shared.clone(),
+            None => {
+                let shared = Arc::new(stack);
+                self.stacks.insert(shared.clone());
+                shared
+            }
+        }
+    }
+
+    /// Throws out stacks that no endpoint has any more, once there may be as many of those as of others.
+    pub(super) fn forget_unused(&mut self) {
+        const SMALL: usize = 64;
+        if self.stacks.len() > SMALL.max(2 * self.kept) {
+            self.stacks.retain(|stack| Arc::strong_count(stack) > 1);
+            self.kept = self.stacks.len();
+        }
+    }
+
+    fn default_action(&self, tier: &str) -> DefaultAction {
+        self.tiers.get(tier).and_then(|tier| tier.default_action).unwrap_or_default()
+    }
+
+    fn compare_tiers(&self, a: &str, b: &str) -> Ordering {
+        let place = |name| self.tiers.get(name).map(|tier| tier.order);
+        match (place(a), place(b)) {
+            (Some(one), Some(other)) => compare_orders(one, other),
+            (one, other) => one.is_none().cmp(&other.is_none()),
+        }
+        .then_with(|| a.cmp(b))
+    }
+}
+
+/// A policy of one endpoint.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Placed<'a> {
+    pub(super) key: &'a ResourceKey,
+    pub(super) policy: &'a Policy,
+}
+
+impl Placed<'_> {
+    fn compare_in_tier(&self, other: &Self) -> Ordering {
+        compare_orders(self.policy.order, other.policy.order).then_with(|| self.tie().cmp(other.tie()))
+    }
+
+    /// The bytes of `name/namespace/kind`.
+    fn tie(&self) -> impl Iterator<Item = u8> {
+        let parts = [self.key.name().unwrap_or_default(), "/", self.key.namespace().unwrap_or_default(), "/"];
+        parts.into_iter().chain([self.key.kind().name()]).flat_map(str::bytes)
+    }
+}
+
+fn compare_orders(a: Option<f64>, b: Option<f64>) -> Ordering {
+    match (a, b) {
+        // JSON has no NaN; minus zero equals zero.
+        (Some(a), Some(b)) => a.partial_cmp(&b).unwrap_or(Ordering::Equal),
+        (a, b) => a.is_none().cmp(&b.is_none()),
+    }
+}

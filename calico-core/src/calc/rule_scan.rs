@@ -1,0 +1,213 @@
+//! Rules as written to rules that the dataplane can carry out: selectors and named ports become sets.
+//!
+//! A rule that cannot be carried out as written fails closed, and says so: one that denies loses the condition and denies more,
+//! any other is left out. That holds for selectors that do not parse, for HTTP (which the kernel cannot see) and for services
+//! (whose endpoints nothing here knows yet).
+
+use alloc::format;
+use alloc::vec::Vec;
+
+use super::diagnostic::{Problem, RuleEffect, RuleFault};
+use super::event::{ActiveEntity, ActiveRule, ActiveRules, IpSetKind, SetId};
+use super::scope::{self, Peers};
+use crate::net::{Family, Port, PortRange, Protocol};
+use crate::resource::{Action, EntityRule, Icmp, PolicyType, Rule};
+use crate::selector::{Selector, unique_digest, unique_id};
+
+/// What a set is made of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Definition {
+    /// Endpoints and network sets that contribute.
+    pub(super) selector: Selector,
+    /// Absent: their prefixes. Present: their addresses with the ports of that name.
+    pub(super) port: Option<NamedPort>,
+}
+
+/// A port by name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct NamedPort {
+    pub(super) name: alloc::string::String,
+    /// Only ports of this protocol.
+    pub(super) protocol: Option<u8>,
+}
+
+impl Definition {
+    pub(super) fn id(&self) -> SetId {
+        let digest = match &self.port {
+            None => unique_digest("s", self.selector.canonical()),
+            Some(port) => {
+                let protocol = match port.protocol {
+                    None => "any".into(),
+                    Some(6) => "tcp".into(),
+                    Some(17) => "udp".into(),
+                    Some(132) => "sctp".into(),
+                    Some(number) => format!("{number}"),
+                };
+                let selector = unique_id("s", self.selector.canonical());
+                unique_digest("n", &format!("{selector},{protocol},{}", port.name))
+            }
+        };
+        let mut octets = [0; 16];
+        octets.iter_mut().zip(digest).for_each(|(octet, byte)| *octet = byte);
+        SetId::new(octets)
+    }
+
+    pub(super) const fn kind(&self) -> IpSetKind {
+        if self.port.is_some() { IpSetKind::AddrPort } else { IpSetKind::Net }
+    }
+}
+
+/// A policy's or profile's rules, the sets that they refer to, and what is wrong with them.
+#[derive(Debug, Default)]
+pub(super) struct Scan {
+    pub(super) rules: ActiveRules,
+    pub(super) sets: Vec<Definition>,
+    pub(super) problems: Vec<Problem>,
+}
+
+/// Scans the rules of a policy in a namespace, or of a global one or a profile.
+pub(super) fn scan(namespace: Option<&str>, ingress: &[Rule], egress: &[Rule]) -> Scan {
+    let mut scan = Scan::default();
+    for (direction, rules) in [(PolicyType::Ingress, ingress), (PolicyType::Egress, egress)] {
+        let scanned = rules.iter().enumerate().filter_map(|(index, rule)| {
+            let scanner = Scanner { namespace, rule, faults: Vec::new(), sets: Vec::new() };
+            scanner.run(direction, index, &mut scan.sets, &mut scan.problems)
+        });
+        let scanned = scanned.collect();
+        match direction {
+            PolicyType::Ingress => scan.rules.ingress = scanned,
+            PolicyType::Egress => scan.rules.egress = scanned,
+        }
+    }
+    scan
+}
+
+/// One rule being scanned.
+struct Scanner<'a> {
+    namespace: Option<&'a str>,
+    rule: &'a Rule,
+    faults: Vec<RuleFault>,
+    sets: Vec<Definition>,
+}
+
+impl Scanner<'_> {
+    fn run(
+        mut self,
+        direction: PolicyType,
+        index: usize,
+        sets: &mut Vec<Definition>,
+        problems: &mut Vec<Problem>,
+    ) -> Option<ActiveRule> {
+        let rule = self.scan();
+        let keep = self.faults.is_empty() || self.rule.action == Action::Deny;
+        let effect = if keep { RuleEffect::Widened } else { RuleEffect::LeftOut };
+        problems.extend(self.faults.into_iter().map(|fault| Problem::Rule { direction, index, fault, effect }));
+        if !keep {
+            return None;
+        }
+        sets.extend(self.sets);
+        Some(rule)
+    }
+
+    /// The rule without the conditions that are faulty.
+    fn scan(&mut self) -> ActiveRule {
+        let rule = self.rule;
+        if rule.http.is_some() {
+            self.faults.push(RuleFault::Http);
+        }
+        ActiveRule {
+            action: rule.action,
+            family: self.family(),
+            protocol: rule.protocol.map(Protocol::number),
+            not_protocol: rule.not_protocol.map(Protocol::number),
+            icmp: self.icmp(rule.icmp),
+            not_icmp: self.icmp(rule.not_icmp),
+            source: self.entity(&rule.source),
+            destination: self.entity(&rule.destination),
+        }
+    }
+
+    /// The names of the ICMP protocols imply a family, their numbers do not.
+    fn family(&mut self) -> Option<Family> {
+        match (self.rule.ip_version, self.rule.protocol) {
+            (Some(4), _) => Some(Family::V4),
+            (Some(6), _) => Some(Family::V6),
+            (Some(other), _) => {
+                self.faults.push(RuleFault::IpVersion(other));
+                None
+            }
+            (None, Some(Protocol::ICMP)) => Some(Family::V4),
+            (None, Some(Protocol::ICMPV6)) => Some(Family::V6),
+            (None, _) => None,
+        }
+    }
+
+    fn icmp(&mut self, icmp: Option<Icmp>) -> Option<Icmp> {
+        match icmp {
+            Some(Icmp { icmp_type: None, code: Some(_) }) => {
+                self.faults.push(RuleFault::IcmpCodeWithoutType);
+                None
+            }
+            Some(Icmp { icmp_type: None, code: None }) | None => None,
+            some => some,
+        }
+    }
+
+    fn entity(&mut self, entity: &EntityRule) -> ActiveEntity {
+        if entity.services.is_some() {
+            self.faults.push(RuleFault::Services);
+        }
+        let peers = scope::peers(self.namespace, entity).unwrap_or_else(|(field, error)| {
+            self.faults.push(RuleFault::Selector { field, error });
+            Peers::default()
+        });
+        let (ports, names) = self.split_ports(&entity.ports);
+        let (not_ports, not_names) = self.split_ports(&entity.not_ports);
+        let filter = peers.positive.clone().unwrap_or_else(Selector::all);
+        // Members of the named ports' sets are filtered by the selector already; numbers are not.
+        let redundant = ports.is_empty() && !names.is_empty();
+        let positive = peers.positive.filter(|_| !redundant);
+        ActiveEntity {
+            nets: entity.nets.clone(),
+            not_nets: entity.not_nets.clone(),
+            sets: positive.map(|selector| self.selector_set(selector)).into_iter().collect(),
+            not_sets: peers.negative.map(|selector| self.selector_set(selector)).into_iter().collect(),
+            ports,
+            port_sets: names.iter().map(|name| self.port_set(&filter, name)).collect(),
+            not_ports,
+            not_port_sets: not_names.iter().map(|name| self.port_set(&filter, name)).collect(),
+        }
+    }
+
+    fn split_ports<'b>(&mut self, ports: &'b [Port]) -> (Vec<PortRange>, Vec<&'b str>) {
+        let mut numbers = Vec::new();
+        let mut names = Vec::new();
+        for port in ports {
+            match port {
+                Port::Range(range) => numbers.push(*range),
+                Port::Named(name) => names.push(name.as_str()),
+            }
+        }
+        if !numbers.is_empty() && !self.rule.protocol.is_some_and(Protocol::has_ports) {
+            self.faults.push(RuleFault::PortsWithoutProtocol);
+            // The list is faulty as a whole: half of it would be another condition.
+            return (Vec::new(), Vec::new());
+        }
+        (numbers, names)
+    }
+
+    fn selector_set(&mut self, selector: Selector) -> SetId {
+        self.refer(Definition { selector, port: None })
+    }
+
+    fn port_set(&mut self, selector: &Selector, name: &str) -> SetId {
+        let port = NamedPort { name: name.into(), protocol: self.rule.protocol.map(Protocol::number) };
+        self.refer(Definition { selector: selector.clone(), port: Some(port) })
+    }
+
+    fn refer(&mut self, definition: Definition) -> SetId {
+        let id = definition.id();
+        self.sets.push(definition);
+        id
+    }
+}

@@ -1,0 +1,433 @@
+//! The graph as a whole: what it says of a state, whatever the way to that state was.
+
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::string::{String, ToString};
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use std::{format, println, vec};
+
+use super::event::{EndpointId, Event, Member, PolicyId, ProfileId, SetId, Stack};
+use super::{Graph, Problem};
+use crate::resource::{
+    Action, DefaultAction, EntityRule, Kind, Metadata, NetworkPolicySpec, NetworkSetSpec, Object, PolicyType,
+    ProfileSpec, Resource, ResourceKey, Rule, TierSpec, WorkloadEndpointSpec,
+};
+use crate::testing::{Generator, HOST, Random};
+use crate::update::Update;
+use crate::verdict::ActiveState;
+
+type Objects = BTreeMap<ResourceKey, Arc<Resource>>;
+
+/// A graph with the sum of its events. Every event is checked against what came before it.
+struct Rig {
+    graph: Graph,
+    state: ActiveState,
+    objects: Objects,
+}
+
+impl Rig {
+    fn new() -> Self {
+        Self { graph: Graph::new(HOST), state: ActiveState::default(), objects: Objects::new() }
+    }
+
+    fn update(&mut self, update: Update) {
+        self.graph.handle_update(&update);
+        match update.value {
+            Some(value) => self.objects.insert(update.key, value),
+            None => self.objects.remove(&update.key),
+        };
+    }
+
+    fn flush(&mut self) -> Vec<Event> {
+        let events = self.graph.flush();
+        for event in &events {
+            self.check(event);
+            self.state.apply(event);
+        }
+        self.check_needed();
+        assert!(self.graph.flush().is_empty(), "a second flush has nothing to say");
+        events
+    }
+
+    /// References exist when they are made, and are gone when what they name goes; nothing is said that is known.
+    fn check(&self, event: &Event) {
+        let state = &self.state;
+        match event {
+            Event::SetAdded { id, members, .. } => {
+                assert!(!state.sets.contains_key(id), "{id} added twice");
+                assert!(members.is_sorted(), "members of {id} are not sorted");
+            }
+            Event::SetChanged { id, added, removed } => {
+                let (_, members) = &state.sets[id];
+                assert!(!added.is_empty() || !removed.is_empty());
+                assert!(removed.iter().all(|member| members.contains(member)), "{event:?}");
+                assert!(!added.iter().any(|member| members.contains(member)), "{event:?}");
+            }
+            Event::SetRemoved(id) => {
+                assert!(state.sets.contains_key(id));
+                assert!(!referenced_sets(state).contains(id), "{id} removed while referred to");
+            }
+            Event::PolicySet { id, rules } => {
+                assert_ne!(state.policies.get(id), Some(rules), "nothing new");
+                assert!(sets_of(rules).all(|set| state.sets.contains_key(&set)), "{id:?} refers to a set to come");
+            }
+            Event::ProfileSet { id, rules } => {
+                assert_ne!(state.profiles.get(id), Some(rules), "nothing new");
+                assert!(sets_of(rules).all(|set| state.sets.contains_key(&set)), "{id:?} refers to a set to come");
+            }
+            Event::PolicyRemoved(id) => assert!(!referenced_policies(state).contains(id), "{id:?} is referred to"),
+            Event::ProfileRemoved(id) => assert!(!referenced_profiles(state).contains(id), "{id:?} is referred to"),
+            Event::EndpointSet { id, endpoint } => {
+                assert_ne!(state.endpoints.get(id), Some(endpoint), "nothing new");
+                for stack in [&endpoint.ingress, &endpoint.egress] {
+                    let mut policies = stack.tiers.iter().flat_map(|tier| &tier.policies);
+                    assert!(policies.all(|policy| state.policies.contains_key(policy)), "{id:?}");
+                    assert!(stack.profiles.iter().all(|profile| state.profiles.contains_key(profile)), "{id:?}");
+                    assert!(stack.tiers.iter().all(|tier| !tier.policies.is_empty()));
+                }
+            }
+            Event::EndpointRemoved(id) => assert!(state.endpoints.contains_key(id)),
+        }
+    }
+
+    /// After a flush nothing is active that nothing needs.
+    fn check_needed(&self) {
+        let state = &self.state;
+        assert_eq!(state.sets.keys().copied().collect::<BTreeSet<_>>(), referenced_sets(state));
+        assert_eq!(state.policies.keys().cloned().collect::<BTreeSet<_>>(), referenced_policies(state));
+        assert_eq!(state.profiles.keys().cloned().collect::<BTreeSet<_>>(), referenced_profiles(state));
+        for (kind, members) in state.sets.values() {
+            let nets = members.iter().filter_map(|member| match member {
+                Member::Net(net) => Some(net),
+                Member::AddrPort { .. } => None,
+            });
+            let nets: Vec<_> = nets.collect();
+            let overlap = nets.iter().any(|a| nets.iter().any(|b| a != b && a.covers(b)));
+            assert!(!overlap, "{kind:?} set with overlaps: {nets:?}");
+        }
+    }
+
+    fn problems(&self) -> Vec<String> {
+        self.graph.diagnostics().map(|(key, problem)| format!("{key}: {problem}")).collect()
+    }
+}
+
+fn sets_of(rules: &super::event::ActiveRules) -> impl Iterator<Item = SetId> {
+    let entities = rules.ingress.iter().chain(&rules.egress).flat_map(|rule| [&rule.source, &rule.destination]);
+    entities.flat_map(|entity| {
+        let lists = [&entity.sets, &entity.not_sets, &entity.port_sets, &entity.not_port_sets];
+        lists.into_iter().flatten().copied()
+    })
+}
+
+fn referenced_sets(state: &ActiveState) -> BTreeSet<SetId> {
+    state.policies.values().chain(state.profiles.values()).flat_map(|rules| sets_of(rules)).collect()
+}
+
+fn stacks(state: &ActiveState) -> impl Iterator<Item = &Stack> {
+    state.endpoints.values().flat_map(|endpoint| [&*endpoint.ingress, &*endpoint.egress])
+}
+
+fn referenced_policies(state: &ActiveState) -> BTreeSet<PolicyId> {
+    stacks(state).flat_map(|stack| &stack.tiers).flat_map(|tier| &tier.policies).cloned().collect()
+}
+
+fn referenced_profiles(state: &ActiveState) -> BTreeSet<ProfileId> {
+    stacks(state).flat_map(|stack| &stack.profiles).cloned().collect()
+}
+
+/// The graph's word on a state that it is told at once.
+fn from_scratch(objects: &Objects) -> (ActiveState, Vec<String>) {
+    let mut rig = Rig::new();
+    for (key, value) in objects {
+        rig.update(Update { key: key.clone(), value: Some(value.clone()) });
+    }
+    rig.flush();
+    let problems = rig.problems();
+    (rig.state, problems)
+}
+
+#[test]
+fn incremental_equals_from_scratch() {
+    for seed in 0..60 {
+        println!("seed {seed}");
+        let mut generator = Generator::with_faults(seed);
+        let mut rig = Rig::new();
+        for _ in 0..generator.random.pick(&[20, 60]) {
+            for _ in 0..=generator.random.below(6) {
+                rig.update(generator.update());
+            }
+            rig.flush();
+            if generator.random.chance(15) {
+                assert_eq!((rig.state.clone(), rig.problems()), from_scratch(&rig.objects));
+            }
+        }
+        assert_eq!((rig.state.clone(), rig.problems()), from_scratch(&rig.objects));
+        for key in rig.objects.clone().into_keys() {
+            rig.update(Update { key, value: None });
+        }
+        rig.flush();
+        assert_eq!(rig.state, ActiveState::default());
+        assert_eq!(rig.problems(), Vec::<String>::new());
+    }
+}
+
+/// Updates that lead from one state to another, removals included.
+fn steps(from: &Objects, to: &Objects) -> Vec<Update> {
+    let gone = from.keys().filter(|key| !to.contains_key(*key)).map(|key| Update { key: key.clone(), value: None });
+    let new = to.iter().filter(|(key, value)| from.get(*key) != Some(*value));
+    gone.chain(new.map(|(key, value)| Update { key: key.clone(), value: Some(value.clone()) })).collect()
+}
+
+/// Walks through states in the given order and compares each with its own from-scratch word.
+fn walk(states: &[Objects], random: &mut Random, each: bool) {
+    let mut rig = Rig::new();
+    for state in states {
+        let mut steps = steps(&rig.objects, state);
+        random.shuffle(&mut steps);
+        for step in steps {
+            rig.update(step);
+            if each {
+                rig.flush();
+            }
+        }
+        rig.flush();
+        assert_eq!((rig.state.clone(), rig.problems()), from_scratch(state));
+    }
+}
+
+#[test]
+fn output_depends_on_the_state_and_not_on_the_way() {
+    for seed in 1000..1010 {
+        println!("seed {seed}");
+        let mut generator = Generator::with_faults(seed);
+        let states: Vec<Objects> = (0..4).map(|_| generator.cluster(60)).collect();
+        let reversed: Vec<_> = states.iter().rev().cloned().collect();
+        let mut with_empties = Vec::new();
+        for state in &states {
+            with_empties.extend([state.clone(), Objects::new()]);
+        }
+        let random = &mut generator.random;
+        for order in [states, reversed, with_empties] {
+            walk(&order, random, false);
+            walk(&order, random, true);
+        }
+    }
+}
+
+fn endpoint(name: &str, address: &str, labels: &[(&str, &str)], profiles: &[&str]) -> Update {
+    let interface = format!("cali{name}");
+    let spec = WorkloadEndpointSpec {
+        node: HOST.into(),
+        ip_networks: vec![address.parse().unwrap()],
+        profiles: profiles.iter().map(ToString::to_string).collect(),
+        interface_name: Some(interface.parse().unwrap()),
+        ..WorkloadEndpointSpec::default()
+    };
+    let labels = labels.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
+    let metadata = Metadata { name: name.into(), labels, ..Metadata::default() };
+    Update {
+        key: ResourceKey::namespaced(Kind::WorkloadEndpoint, "one", name),
+        value: Some(Arc::new(Resource::WorkloadEndpoint(Object { metadata, spec }))),
+    }
+}
+
+fn policy(name: &str, spec: NetworkPolicySpec) -> Update {
+    let metadata = Metadata { name: name.into(), ..Metadata::default() };
+    Update {
+        key: ResourceKey::namespaced(Kind::NetworkPolicy, "one", name),
+        value: Some(Arc::new(Resource::NetworkPolicy(Object { metadata, spec }))),
+    }
+}
+
+fn tier(name: &str, order: Option<f64>, default_action: Option<DefaultAction>) -> Update {
+    let spec = TierSpec { order, default_action };
+    Update {
+        key: ResourceKey::cluster(Kind::Tier, name),
+        value: Some(Arc::new(Resource::Tier(Object { metadata: Metadata::default(), spec }))),
+    }
+}
+
+fn rule_from(selector: &str) -> Rule {
+    Rule { source: EntityRule { selector: selector.into(), ..EntityRule::default() }, ..Rule::default() }
+}
+
+/// `tier[policy policy]:default …` of the ingress stack of an endpoint.
+fn ingress(rig: &Rig, name: &str) -> String {
+    let id = EndpointId(ResourceKey::namespaced(Kind::WorkloadEndpoint, "one", name));
+    let tiers = rig.state.endpoints[&id].ingress.tiers.iter().map(|tier| {
+        let policies: Vec<_> = tier.policies.iter().filter_map(|policy| policy.0.name()).collect();
+        format!("{}[{}]:{:?}", tier.name, policies.join(" "), tier.default_action)
+    });
+    tiers.collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn tiers_and_policies_stand_in_order() {
+    let mut rig = Rig::new();
+    rig.update(endpoint("a", "10.0.0.1/32", &[], &[]));
+    let in_tier = |tier: &str, order| NetworkPolicySpec { tier: tier.into(), order, ..NetworkPolicySpec::default() };
+    rig.update(policy("z", in_tier("", Some(1.0))));
+    rig.update(policy("b", in_tier("default", None)));
+    rig.update(policy("a", in_tier("default", None)));
+    rig.update(policy("a-b", in_tier("default", None)));
+    rig.update(policy("m", in_tier("missing", Some(-5.0))));
+    rig.update(policy("e", in_tier("early", None)));
+    rig.update(policy("n", in_tier("no-order", None)));
+    rig.update(policy(
+        "egress-only",
+        NetworkPolicySpec { types: vec![PolicyType::Egress], ..in_tier("early", Some(0.0)) },
+    ));
+    rig.update(tier("default", Some(1_000_000.0), None));
+    rig.update(tier("early", Some(5.0), Some(DefaultAction::Pass)));
+    rig.update(tier("no-order", None, None));
+    rig.flush();
+    // `a-b/…` sorts before `a/…`: the tie-break compares name and separator as one text.
+    let expected = "early[e]:Pass default[z a-b a b]:Deny no-order[n]:Deny missing[m]:Deny";
+    assert_eq!(ingress(&rig, "a"), expected);
+    assert_eq!(rig.problems().len(), 1, "{:?}", rig.problems());
+    rig.update(Update { key: ResourceKey::cluster(Kind::Tier, "early"), value: None });
+    rig.flush();
+    // A deleted Pass tier denies from then on.
+    assert_eq!(ingress(&rig, "a"), "default[z a-b a b]:Deny no-order[n]:Deny early[e]:Deny missing[m]:Deny");
+}
+
+#[test]
+fn a_change_of_one_member_is_one_event() {
+    let mut rig = Rig::new();
+    rig.update(endpoint("a", "10.0.0.1/32", &[("app", "web")], &[]));
+    rig.update(endpoint("b", "10.0.0.2/32", &[("app", "client")], &[]));
+    rig.update(tier("default", None, None));
+    rig.update(policy(
+        "p",
+        NetworkPolicySpec {
+            selector: "app == 'web'".into(),
+            ingress: vec![rule_from("app == 'client'")],
+            ..NetworkPolicySpec::default()
+        },
+    ));
+    rig.flush();
+    rig.update(endpoint("c", "10.0.0.3/32", &[("app", "client")], &[]));
+    let events = rig.flush();
+    assert!(
+        matches!(&events[..], [Event::SetChanged { added, removed, .. }, Event::EndpointSet { .. }]
+        if added == &[Member::Net("10.0.0.3/32".parse().unwrap())] && removed.is_empty()),
+        "{events:?}"
+    );
+    // The same address moves to another endpoint with the same labels: the set does not flap.
+    rig.update(Update { key: ResourceKey::namespaced(Kind::WorkloadEndpoint, "one", "c"), value: None });
+    rig.update(endpoint("d", "10.0.0.3/32", &[("app", "client")], &[]));
+    let events = rig.flush();
+    assert!(matches!(&events[..], [Event::EndpointSet { .. }, Event::EndpointRemoved(_)]), "{events:?}");
+}
+
+#[test]
+fn equal_stacks_are_one_value() {
+    let mut rig = Rig::new();
+    for number in 1..5 {
+        rig.update(endpoint(&number.to_string(), &format!("10.0.0.{number}/32"), &[], &["x"]));
+    }
+    rig.update(policy("p", NetworkPolicySpec::default()));
+    rig.flush();
+    let mut stacks = rig.state.endpoints.values().map(|endpoint| &endpoint.ingress);
+    let first = stacks.next().unwrap();
+    assert!(stacks.all(|stack| Arc::ptr_eq(stack, first)));
+}
+
+#[test]
+fn a_missing_profile_denies_and_is_reported() {
+    let mut rig = Rig::new();
+    rig.update(endpoint("a", "10.0.0.1/32", &[], &["x"]));
+    rig.flush();
+    let rules = &rig.state.profiles[&ProfileId("x".into())];
+    assert_eq!((rules.ingress.len(), rules.egress.len()), (1, 1));
+    assert_eq!((rules.ingress[0].action, rules.egress[0].action), (Action::Deny, Action::Deny));
+    assert!(rig.problems()[0].starts_with("Profile(x): it does not exist"), "{:?}", rig.problems());
+    let profile = Object { metadata: Metadata::default(), spec: ProfileSpec::default() };
+    rig.update(Update {
+        key: ResourceKey::cluster(Kind::Profile, "x"),
+        value: Some(Arc::new(Resource::Profile(profile))),
+    });
+    rig.flush();
+    assert!(rig.state.profiles[&ProfileId("x".into())].ingress.is_empty());
+    assert_eq!(rig.problems(), Vec::<String>::new());
+}
+
+#[test]
+fn rules_that_cannot_be_carried_out_fail_closed() {
+    let mut rig = Rig::new();
+    rig.update(endpoint("a", "10.0.0.1/32", &[], &[]));
+    rig.update(tier("default", None, None));
+    let http = |action| Rule { action, http: Some(serde_json::Value::Null), ..Rule::default() };
+    let broken = |action| Rule { action, ..rule_from("a = 'b'") };
+    let ingress = vec![http(Action::Allow), http(Action::Deny), broken(Action::Pass), broken(Action::Deny)];
+    rig.update(policy("p", NetworkPolicySpec { ingress, ..NetworkPolicySpec::default() }));
+    rig.flush();
+    let rules = rig.state.policies.values().next().unwrap();
+    let actions: Vec<_> = rules.ingress.iter().map(|rule| rule.action).collect();
+    assert_eq!(actions, [Action::Deny, Action::Deny]);
+    assert!(rules.ingress.iter().all(|rule| rule.source == super::event::ActiveEntity::default()));
+    let problems = rig.problems();
+    assert_eq!(problems.len(), 4);
+    assert_eq!(
+        problems[3],
+        "NetworkPolicy(one/p): ingress rule 3: selector does not parse: at byte 2: expected '==', found \"=\"; \
+         the rule denies without that condition"
+    );
+}
+
+#[test]
+fn a_policy_that_does_not_parse_is_absent_and_reported() {
+    let mut rig = Rig::new();
+    rig.update(endpoint("a", "10.0.0.1/32", &[], &[]));
+    rig.update(policy("p", NetworkPolicySpec { selector: "a == b".into(), ..NetworkPolicySpec::default() }));
+    rig.flush();
+    assert_eq!(ingress(&rig, "a"), "");
+    let (_, problem) = rig.graph.diagnostics().next().unwrap();
+    assert!(matches!(problem, Problem::Selector { field: "spec.selector", error } if error.position() == 5));
+}
+
+#[test]
+fn one_interface_one_endpoint() {
+    let mut rig = Rig::new();
+    let twin = |name: &str, address| {
+        let mut update = endpoint("x", address, &[], &[]);
+        update.key = ResourceKey::namespaced(Kind::WorkloadEndpoint, "one", name);
+        update
+    };
+    let active = |rig: &Rig| rig.state.endpoints.keys().filter_map(|id| id.0.name()).collect::<Vec<_>>().join(" ");
+    rig.update(twin("b", "10.0.0.2/32"));
+    rig.flush();
+    assert_eq!(active(&rig), "b");
+    rig.update(twin("a", "10.0.0.1/32"));
+    rig.flush();
+    assert_eq!(active(&rig), "a");
+    assert!(rig.problems()[0].contains("calix is taken by WorkloadEndpoint(one/a)"), "{:?}", rig.problems());
+    rig.update(Update { key: twin("a", "10.0.0.1/32").key, value: None });
+    rig.flush();
+    assert_eq!(active(&rig), "b");
+    assert_eq!(rig.problems(), Vec::<String>::new());
+}
+
+#[test]
+fn a_set_of_everything_is_in_halves_and_covers_the_rest() {
+    let mut rig = Rig::new();
+    rig.update(endpoint("a", "10.0.0.1/32", &[("role", "net")], &[]));
+    rig.update(policy(
+        "p",
+        NetworkPolicySpec { ingress: vec![rule_from("role == 'net'")], ..NetworkPolicySpec::default() },
+    ));
+    let labels = [("role".to_string(), "net".to_string())].into();
+    let set = Object {
+        metadata: Metadata { labels, ..Metadata::default() },
+        spec: NetworkSetSpec { nets: vec!["0.0.0.0/0".parse().unwrap(), "10.0.0.0/8".parse().unwrap()] },
+    };
+    rig.update(Update {
+        key: ResourceKey::namespaced(Kind::NetworkSet, "one", "s"),
+        value: Some(Arc::new(Resource::NetworkSet(set))),
+    });
+    rig.flush();
+    let (_, members) = rig.state.sets.values().next().unwrap();
+    let members: Vec<_> = members.iter().map(|member| format!("{member:?}")).collect();
+    assert_eq!(members, ["Net(0.0.0.0/1)", "Net(128.0.0.0/1)"]);
+}
