@@ -70,11 +70,13 @@ impl Netns {
 
     /// Whether both handles are of one namespace.
     pub fn is_same(&self, other: &Self) -> Result<bool, NetnsError> {
-        let identity = |netns: &Self| {
-            let data = netns.file.metadata().map_err(|error| NetnsError::system("examine", netns.path(), error))?;
-            Ok((data.dev(), data.ino()))
-        };
-        Ok(identity(self)? == identity(other)?)
+        Ok(self.identity()? == other.identity()?)
+    }
+
+    /// Device and inode, which no other namespace has while this one lives.
+    pub fn identity(&self) -> Result<(u64, u64), NetnsError> {
+        let data = self.file.metadata().map_err(|error| NetnsError::system("examine", self.path(), error))?;
+        Ok((data.dev(), data.ino()))
     }
 }
 

@@ -33,12 +33,11 @@ pub struct VethEnd<'a> {
     pub netns: Option<BorrowedFd<'a>>,
     /// Ethernet address; the kernel picks one otherwise.
     pub mac: Option<Mac>,
-    /// Whether it is up from birth.
-    pub up: bool,
 }
 
 impl Request {
-    /// A veth pair, each end born where it belongs: nothing is moved or renamed afterwards. An MTU of 0 is the kernel's default.
+    /// A veth pair, each end born where it belongs: nothing is moved or renamed afterwards. Both are down:
+    /// the far end cannot be up before the near one exists. An MTU of 0 is the kernel's default.
     /// Descriptors of namespaces must stay open until the request was sent.
     pub fn veth(near: VethEnd<'_>, far: VethEnd<'_>, mtu: u32) -> Self {
         let mut message = veth_end(&near, mtu);
@@ -191,9 +190,6 @@ fn veth_end(end: &VethEnd<'_>, mtu: u32) -> LinkMessage {
     message.attributes.extend((mtu > 0).then_some(LinkAttribute::Mtu(mtu)));
     message.attributes.extend(end.mac.map(|mac| LinkAttribute::Address(mac.octets().to_vec())));
     message.attributes.extend(end.netns.map(|netns| LinkAttribute::NetNsFd(netns.as_raw_fd())));
-    if end.up {
-        set_up(&mut message);
-    }
     message
 }
 

@@ -69,19 +69,18 @@ fn a_pair_is_born_in_two_namespaces_and_failures_name_the_request() {
     let mut socket = RouteSocket::open_in(&left).unwrap();
     let name = |text: &str| text.parse().unwrap();
     let pair = || {
-        let near = VethEnd { name: name("near"), netns: None, mac: None, up: true };
+        let near = VethEnd { name: name("near"), netns: None, mac: None };
         let far = VethEnd {
             name: name("far"),
             netns: Some(std::os::fd::AsFd::as_fd(&right)),
             mac: Some("02:00:00:00:00:01".parse().unwrap()),
-            up: false,
         };
         Request::veth(near, far, 1400)
     };
     socket.carry_out(&[pair()]).unwrap();
     let near = socket.link(name("near")).unwrap().unwrap();
     let far = RouteSocket::open_in(&right).unwrap().link(name("far")).unwrap().unwrap();
-    assert_eq!((near.mtu, near.up, near.peer, near.is_veth), (1400, true, Some(far.index), true));
+    assert_eq!((near.mtu, near.up, near.peer, near.is_veth), (1400, false, Some(far.index), true));
     assert_eq!((far.up, far.mac.unwrap().to_string().as_str()), (false, "02:00:00:00:00:01"));
     assert_eq!(socket.link(name("far")).unwrap(), None);
 

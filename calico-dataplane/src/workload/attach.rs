@@ -42,13 +42,8 @@ fn remove_stale(routes: &mut RouteSocket, interface: InterfaceName) -> Result<()
 }
 
 fn create(routes: &mut RouteSocket, container: &Netns, request: &AttachRequest) -> Result<(), WorkloadError> {
-    let near = VethEnd { name: request.host_interface, netns: None, mac: Some(Mac::ALL_EE), up: false };
-    let far = VethEnd {
-        name: request.container_interface,
-        netns: Some(container.as_fd()),
-        mac: request.container_mac,
-        up: false,
-    };
+    let near = VethEnd { name: request.host_interface, netns: None, mac: Some(Mac::ALL_EE) };
+    let far = VethEnd { name: request.container_interface, netns: Some(container.as_fd()), mac: request.container_mac };
     routes.carry_out(&[Request::veth(near, far, request.mtu)]).map_err(|source| {
         if source.is_exists() {
             // The host's name was free a moment ago.
