@@ -1,5 +1,7 @@
 //! A many-host network of namespaces on one machine: demo, fixture and benchmarks.
 
-fn main() -> std::process::ExitCode {
-    std::process::ExitCode::SUCCESS
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    calico_lab::main_from(std::env::args_os().collect())
 }

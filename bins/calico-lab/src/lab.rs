@@ -1,0 +1,199 @@
+//! A network's life: built from nothing or from what a killed run left, running, removed.
+
+use std::process::Child;
+use std::time::Duration;
+
+use calico_dataplane::netns::{Netns, named};
+
+use crate::agent;
+use crate::cni;
+use crate::error::{Context, LabError};
+use crate::plan::Plan;
+use crate::process::{self, ProcessId};
+use crate::programs;
+use crate::progress::Progress;
+use crate::server;
+use crate::state::{Lock, Record, StateDir};
+use crate::topology;
+
+/// A network that this process made, or found running.
+#[derive(Debug)]
+pub(crate) struct Lab {
+    /// Where its state is.
+    pub(crate) state: StateDir,
+    /// What it is.
+    pub(crate) record: Record,
+    /// Agents and servers that this process started, to be reaped.
+    children: Vec<Child>,
+    _lock: Lock,
+}
+
+impl Lab {
+    /// Claims the network's name. A running network is an error; the remains of one are removed.
+    pub(crate) fn claim(state: StateDir, plan: Plan, progress: &Progress) -> Result<Self, LabError> {
+        let lock = state.lock()?;
+        if let Some(old) = state.read()? {
+            if old.complete {
+                let advice = format!("network {:?} is up: `calico-lab down --name {0}` removes it", old.plan.name);
+                return Err(LabError::new(advice));
+            }
+            progress.step("removing what an earlier run left");
+            remove(&state, &old, &mut [])?;
+            progress.done("removed what an earlier run left");
+        }
+        let record = Record { plan, complete: false, agents: Vec::new(), servers: Vec::new(), pods: Vec::new() };
+        state.create(&record.plan)?;
+        state.write(&record)?;
+        Ok(Self { state, record, children: Vec::new(), _lock: lock })
+    }
+
+    /// Takes over a network that `up` left running.
+    pub(crate) fn find(state: StateDir) -> Result<Self, LabError> {
+        let lock = state.lock()?;
+        match state.read()? {
+            Some(record) if record.complete => Ok(Self { state, record, children: Vec::new(), _lock: lock }),
+            _ => Err(LabError::new("no network is up: `calico-lab up` makes one")),
+        }
+    }
+
+    /// Machines, agents, pods: everything, until each agent has its BGP sessions and each pod its address.
+    pub(crate) async fn build(&mut self, progress: &Progress) -> Result<(), LabError> {
+        let plan = self.record.plan.clone();
+        progress.step("linking Calico's programs");
+        programs::link_all(&self.state)?;
+        progress.step(format!("building {} hosts on one segment", plan.hosts));
+        topology::build(&plan)?;
+        if let Some(child) = server::start(&self.state, &plan, progress).await? {
+            self.record.servers.push(started(&child)?);
+            self.adopt(child)?;
+        }
+        progress.step("starting calico-node in each host");
+        for host in plan.hosts() {
+            let child = agent::spawn(&self.state, &plan, host)?;
+            self.record.agents.push(crate::state::Agent { host, process: started(&child)? });
+            self.adopt(child)?;
+        }
+        agent::wait_until_ready(self, progress).await?;
+        progress.done(format!("{} hosts, each with calico-node; BGP sessions established", plan.hosts));
+        for pod in plan.pods() {
+            progress.step(format!("attaching pod {pod}"));
+            topology::build_pod(&plan, pod)?;
+            let attached = cni::add(&self.state, &plan, pod).await?;
+            self.record.pods.push(attached);
+            self.state.write(&self.record)?;
+        }
+        progress.done(format!("{} pods attached by CNI", self.record.pods.len()));
+        Ok(())
+    }
+
+    fn adopt(&mut self, child: Child) -> Result<(), LabError> {
+        self.children.push(child);
+        self.state.write(&self.record)
+    }
+
+    /// Leaves the network running after this process.
+    pub(crate) fn leave_running(mut self) -> Result<Record, LabError> {
+        self.record.complete = true;
+        self.state.write(&self.record)?;
+        Ok(self.record)
+    }
+
+    /// Removes everything.
+    pub(crate) fn tear_down(mut self, progress: &Progress) -> Result<(), LabError> {
+        progress.step("removing the network");
+        remove(&self.state, &self.record, &mut self.children)?;
+        progress.done("network removed");
+        Ok(())
+    }
+}
+
+/// Removes a network that is up, or the remains of one. Nothing there is success, and told by `false`.
+pub(crate) fn down(state: &StateDir, progress: &Progress) -> Result<bool, LabError> {
+    let _lock = state.lock()?;
+    let Some(record) = state.read()? else { return Ok(false) };
+    progress.step("removing the network");
+    remove(state, &record, &mut [])?;
+    Ok(true)
+}
+
+/// Processes first, so that nobody works on the namespaces any more; the record last, so that a removal that was itself killed
+/// can be done again.
+fn remove(state: &StateDir, record: &Record, children: &mut [Child]) -> Result<(), LabError> {
+    let names = record.plan.all_netns();
+    let namespaces: Vec<Netns> = names.iter().filter_map(|name| named::open(name).ok()).collect();
+    let mut processes: Vec<ProcessId> = record.agents.iter().map(|agent| agent.process).collect();
+    processes.extend(&record.servers);
+    // Also whatever was started there and not yet recorded when its starter was killed.
+    processes.extend(process::inhabitants(&namespaces).context(|| "cannot list processes".into())?);
+    let left = process::end(&processes, PATIENCE);
+    for child in children.iter_mut() {
+        // Reaps it; it has ended already, or is among those left.
+        let _ = child.try_wait();
+    }
+    if let Some(process) = left.first() {
+        return Err(LabError::new(format!("process {} does not end", process.pid)));
+    }
+    drop(namespaces);
+    topology::remove(&names)?;
+    state.remove()
+}
+
+fn started(child: &Child) -> Result<ProcessId, LabError> {
+    let pid = i32::try_from(child.id()).context(|| "odd process id".into())?;
+    // It is our child and not reaped, so the id is still its own.
+    ProcessId::of(pid).ok_or_else(|| LabError::new(format!("process {pid} cannot be looked at")))
+}
+
+/// How long an agent may take to stop when asked.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+    use crate::cli::DatastoreKind;
+
+    fn plan(name: &str) -> Plan {
+        let name = format!("{name}{}", std::process::id());
+        Plan { name, hosts: 1, pods: 1, datastore: DatastoreKind::Sqlite }
+    }
+
+    /// What a run leaves that was killed: namespaces, and in one of them a process of which nobody wrote down anything.
+    #[test]
+    fn the_remains_of_a_killed_run_are_removed() {
+        let base = tempfile::tempdir().unwrap();
+        let plan = plan("killed");
+        let state = StateDir::new(base.path(), &plan.name).unwrap();
+        let progress = Progress::start();
+        let lab = Lab::claim(state.clone(), plan.clone(), &progress).unwrap();
+        topology::build(&plan).unwrap();
+        let host = named::open(&plan.segment_netns()).unwrap();
+        let mut child = host.run(|| Command::new("sleep").arg("1000").spawn()).unwrap().unwrap();
+        let process = started(&child).unwrap();
+        drop(lab);
+
+        let again = Lab::claim(state.clone(), plan.clone(), &progress).unwrap();
+        child.wait().unwrap();
+        assert!(!process.is_alive());
+        let left = named::list().unwrap();
+        assert!(plan.all_netns().iter().all(|name| !left.contains(name)));
+        again.tear_down(&progress).unwrap();
+        assert!(!state.path().exists());
+        assert!(!down(&state, &progress).unwrap(), "there is nothing left to remove");
+    }
+
+    #[test]
+    fn a_network_that_is_up_is_not_taken_for_remains() {
+        let base = tempfile::tempdir().unwrap();
+        let plan = plan("kept");
+        let state = StateDir::new(base.path(), &plan.name).unwrap();
+        let progress = Progress::start();
+        assert!(Lab::find(state.clone()).is_err());
+        Lab::claim(state.clone(), plan.clone(), &progress).unwrap().leave_running().unwrap();
+        let error = Lab::claim(state.clone(), plan, &progress).unwrap_err();
+        assert!(error.to_string().contains("calico-lab down --name kept"), "{error}");
+        assert!(Lab::find(state.clone()).is_ok());
+        assert!(down(&state, &progress).unwrap());
+    }
+}
