@@ -3,4 +3,5 @@
 pub mod control;
 pub mod exit;
 pub mod manifest;
+pub mod store;
 pub mod telemetry;

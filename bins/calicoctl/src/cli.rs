@@ -1,0 +1,156 @@
+//! The command line.
+
+use std::path::PathBuf;
+
+use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
+
+const EXAMPLES: &str = "\
+Examples:
+  calicoctl apply -f policy.yaml              create or update what the file describes
+  calicoctl get globalnetworkpolicies -o wide
+  calicoctl get wep -A                        workload endpoints of every namespace
+  calicoctl get gnp allow-dns -o yaml | calicoctl apply -f -
+  calicoctl delete -f policy.yaml
+
+The datastore is chosen by the configuration file (-c) or by the environment: DATASTORE_TYPE (sqlite or etcdv3),
+CALICO_DATASTORE_PATH, ETCD_ENDPOINTS and the rest of upstream's variables.
+
+Exit codes: 0 success, 1 failure, 2 wrong usage.";
+
+const KINDS: &str = "\
+Kinds (any case; singular, plural or short):
+  node (no)                     ippool (ipp, pool)            workloadendpoint (wep)
+  profile (pro)                 tier                          networkset (netsets)
+  networkpolicy (np, pol)       globalnetworkpolicy (gnp)     globalnetworkset (gnetsets)";
+
+/// Reads and changes Calico's resources.
+#[derive(Debug, Parser)]
+#[command(name = "calicoctl", version, after_help = EXAMPLES, disable_help_subcommand = true)]
+pub(crate) struct Cli {
+    /// Configuration file of kind CalicoAPIConfig [default: /etc/calico/calicoctl.cfg, if it exists]
+    #[arg(short, long, global = true, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// What is logged to standard error: panic, fatal, error, warn, info, debug
+    #[arg(short, long, global = true, value_name = "LEVEL", default_value = "panic")]
+    pub(crate) log_level: calico_cmd::telemetry::LogLevel,
+    /// Accepted for upstream's scripts; versions are not compared
+    #[arg(long, global = true)]
+    pub(crate) allow_version_mismatch: bool,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Create resources, or update them where they exist
+    Apply(FileArgs),
+    /// Create resources; it is an error if one exists
+    Create {
+        #[command(flatten)]
+        input: FileArgs,
+        /// Leave resources alone that exist already
+        #[arg(long)]
+        skip_exists: bool,
+    },
+    /// Replace resources; it is an error if one does not exist
+    Replace(FileArgs),
+    /// Check files without a datastore: syntax, fields, names, selectors
+    Validate(FileArgs),
+    /// Show resources
+    #[command(after_help = KINDS)]
+    Get(GetArgs),
+    /// Delete resources, by file or by kind and name
+    #[command(after_help = KINDS)]
+    Delete(DeleteArgs),
+    /// Show the version of this program and the datastore it would use
+    Version {
+        /// Only this program's version
+        #[arg(long)]
+        client: bool,
+    },
+    /// Print a completion script, for example: source <(calicoctl completion bash)
+    Completion {
+        /// Shell
+        shell: clap_complete::Shell,
+    },
+}
+
+/// Files to read.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct FileArgs {
+    /// File, directory or - for standard input; may be repeated
+    #[arg(short = 'f', long = "filename", value_name = "FILE", required = true, action = ArgAction::Append)]
+    pub(crate) files: Vec<PathBuf>,
+    #[command(flatten)]
+    pub(crate) options: FileOptions,
+}
+
+#[derive(Debug, Clone, Args)]
+pub(crate) struct FileOptions {
+    /// Read directories below directories too
+    #[arg(short = 'R', long)]
+    pub(crate) recursive: bool,
+    /// Accept files without resources
+    #[arg(long)]
+    pub(crate) skip_empty: bool,
+    /// Namespace of resources that name none [default: default]
+    #[arg(short, long, value_name = "NAMESPACE")]
+    pub(crate) namespace: Option<String>,
+}
+
+#[derive(Debug, Clone, Args)]
+pub(crate) struct GetArgs {
+    #[command(flatten)]
+    pub(crate) target: Target,
+    /// Form of the output
+    #[arg(short, long, value_enum, default_value_t = Format::Table)]
+    pub(crate) output: Format,
+    /// Every namespace
+    #[arg(short = 'A', long, conflicts_with = "namespace")]
+    pub(crate) all_namespaces: bool,
+    /// Leave out what belongs to this cluster (uid, resource version, time of creation), for named resources
+    #[arg(long)]
+    pub(crate) export: bool,
+}
+
+#[derive(Debug, Clone, Args)]
+pub(crate) struct DeleteArgs {
+    #[command(flatten)]
+    pub(crate) target: Target,
+    /// It is no error if a resource does not exist
+    #[arg(short, long)]
+    pub(crate) skip_not_exists: bool,
+}
+
+/// Resources, by kind and name or by file.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Target {
+    /// Kind of resource; several separated by commas
+    #[arg(value_name = "KIND", required_unless_present = "files")]
+    pub(crate) kinds: Option<String>,
+    /// Names
+    #[arg(value_name = "NAME", requires = "kinds")]
+    pub(crate) names: Vec<String>,
+    /// File, directory or - for standard input; may be repeated
+    #[arg(short = 'f', long = "filename", value_name = "FILE", conflicts_with = "kinds", action = ArgAction::Append)]
+    pub(crate) files: Vec<PathBuf>,
+    #[command(flatten)]
+    pub(crate) options: FileOptions,
+}
+
+/// How resources are shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    /// Table
+    #[value(name = "table", alias = "ps")]
+    Table,
+    /// Table with more columns
+    Wide,
+    /// YAML, to be read by apply
+    #[value(alias = "yml")]
+    Yaml,
+    /// JSON
+    Json,
+    /// KIND/NAME, one a line
+    Name,
+}

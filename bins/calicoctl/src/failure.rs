@@ -1,0 +1,105 @@
+//! What is said when something fails: first upstream's line, then what we know beyond it.
+
+use std::fmt;
+
+use calico_cmd::manifest::Place;
+use calico_core::resource::{Fault, FaultSort, Kind};
+
+/// A command that did not succeed.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// Wrong usage that the parser could not see.
+    Usage(String),
+    /// Files that cannot be used; nothing was done.
+    Input(Vec<InputFault>),
+    /// Something else, in upstream's words.
+    Message(String),
+}
+
+/// One fault of the input.
+#[derive(Debug)]
+pub(crate) enum InputFault {
+    /// A file cannot be read or holds nothing.
+    File(String),
+    /// Text that is no YAML.
+    Syntax(Box<calico_cmd::manifest::SyntaxError>),
+    /// A document of a kind that does not exist.
+    Kind { message: String, place: Box<Place> },
+    /// A document that breaks the rules of its kind.
+    Fault { verb: &'static str, kind: Kind, fault: Fault, place: Box<Place> },
+}
+
+/// Most faults that are listed.
+const MAX_LISTED: usize = 20;
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Usage(message) | Self::Message(message) => f.write_str(message),
+            Self::Input(faults) => {
+                for (index, fault) in faults.iter().take(MAX_LISTED).enumerate() {
+                    if index > 0 {
+                        writeln!(f)?;
+                    }
+                    write!(f, "{fault}")?;
+                }
+                if let Some(more) = faults.len().checked_sub(MAX_LISTED).filter(|more| *more > 0) {
+                    write!(f, "\n… and {more} more")?;
+                }
+                write!(f, "\nNothing was changed.")
+            }
+        }
+    }
+}
+
+impl fmt::Display for InputFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File(message) => write!(f, "failed to execute command: {message}"),
+            Self::Syntax(error) => {
+                let (source, position) = (&error.source_name, error.position);
+                write!(f, "failed to execute command: error parsing {source}: {}", error.reason)?;
+                let place = format_args!(
+                    "{source}, document {}, line {}, column {}",
+                    error.document, position.line, position.column
+                );
+                write!(f, "\n  at {place}\n{}", error.excerpt)
+            }
+            Self::Kind { message, place } => {
+                write!(f, "failed to execute command: {message}\n  at {place}\n{}", place.excerpt)
+            }
+            Self::Fault { verb, kind, fault, place } => {
+                match fault.sort {
+                    FaultSort::UnknownField => write!(f, "failed to execute command: {fault}")?,
+                    _ => write!(f, "failed to {verb} '{kind}' resource: [{fault}]")?,
+                }
+                write!(f, "\n  at {place}\n{}", place.excerpt)
+            }
+        }
+    }
+}
+
+impl Failure {
+    /// A failure in upstream's words.
+    pub(crate) fn message(message: impl fmt::Display) -> Self {
+        Self::Message(message.to_string())
+    }
+}
+
+impl From<std::io::Error> for Failure {
+    fn from(error: std::io::Error) -> Self {
+        Self::message(format_args!("failed to write output: {error}"))
+    }
+}
+
+/// An error and its causes on one line.
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(cause) = next {
+        text += &format!(": {cause}");
+        next = cause.source();
+    }
+    text
+}
+

@@ -1,0 +1,210 @@
+//! Files to checked resources. Everything is read and checked before anything is done.
+
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use calico_cmd::manifest::{self, Document, MAX_BYTES};
+use calico_core::resource::{Fault, FaultSort, Kind, Resource, ResourceKey, Scope};
+use calico_datastore::Datastore;
+use serde_json::Value;
+
+use crate::cli::FileOptions;
+use crate::failure::{Failure, InputFault};
+
+/// Namespace of resources that name none.
+pub(crate) const DEFAULT_NAMESPACE: &str = "default";
+
+/// A document that satisfies the rules of its kind.
+#[derive(Debug)]
+pub(crate) struct Item {
+    pub(crate) kind: Kind,
+    pub(crate) key: ResourceKey,
+    pub(crate) resource: Resource,
+    /// The document as given, with fields that only newer versions know.
+    pub(crate) given: Value,
+}
+
+/// The documents of all files, not yet checked.
+pub(crate) fn documents(
+    files: &[PathBuf],
+    options: &FileOptions,
+    stdin: &mut dyn Read,
+) -> Result<Vec<Document>, Failure> {
+    let mut documents = Vec::new();
+    let mut faults = Vec::new();
+    for file in files {
+        match texts(file, options, stdin) {
+            Ok(texts) => {
+                for (name, text) in texts {
+                    match manifest::read(&name, &text) {
+                        Ok(found) if found.is_empty() && !options.skip_empty => {
+                            faults.push(InputFault::File(format!("no resources specified in file {name}")));
+                        }
+                        Ok(found) => documents.extend(found),
+                        Err(error) => faults.push(InputFault::Syntax(Box::new(error))),
+                    }
+                }
+            }
+            Err(message) => faults.push(InputFault::File(message)),
+        }
+    }
+    if faults.is_empty() { Ok(documents) } else { Err(Failure::Input(faults)) }
+}
+
+/// Names and texts behind one `-f`.
+fn texts(file: &Path, options: &FileOptions, stdin: &mut dyn Read) -> Result<Vec<(String, String)>, String> {
+    if file == Path::new("-") {
+        return bounded("-", stdin).map(|text| vec![("-".to_owned(), text)]);
+    }
+    let mut names = Vec::new();
+    if file.is_dir() {
+        walk(file, options.recursive, &mut names).map_err(|error| format!("{}: {error}", file.display()))?;
+        names.sort();
+        if names.is_empty() && !options.skip_empty {
+            return Err(format!("no resource files (.yaml, .yml, .json) in directory {}", file.display()));
+        }
+    } else {
+        names.push(file.to_owned());
+    }
+    let read = |path: PathBuf| {
+        let name = path.display().to_string();
+        let mut open = std::fs::File::open(&path).map_err(|error| format!("open {name}: {error}"))?;
+        bounded(&name, &mut open).map(|text| (name, text))
+    };
+    names.into_iter().map(read).collect()
+}
+
+fn bounded(name: &str, reader: &mut dyn Read) -> Result<String, String> {
+    let mut text = String::new();
+    let limit = u64::try_from(MAX_BYTES).unwrap_or(u64::MAX).saturating_add(1);
+    reader.take(limit).read_to_string(&mut text).map_err(|error| format!("read {name}: {error}"))?;
+    Ok(text)
+}
+
+fn walk(directory: &Path, recursive: bool, names: &mut Vec<PathBuf>) -> std::io::Result<()> {
+    for entry in std::fs::read_dir(directory)? {
+        let entry = entry?;
+        let path = entry.path();
+        let extension = path.extension().and_then(|extension| extension.to_str()).map(str::to_ascii_lowercase);
+        if entry.file_type()?.is_dir() {
+            if recursive {
+                walk(&path, recursive, names)?;
+            }
+        } else if matches!(extension.as_deref(), Some("yaml" | "yml" | "json")) {
+            names.push(path);
+        }
+    }
+    Ok(())
+}
+
+/// Checks every document. With a store, fields that no version of ours knows are accepted where the stored object has them.
+pub(crate) async fn check(
+    documents: Vec<Document>,
+    verb: &'static str,
+    namespace: Option<&str>,
+    store: Option<&dyn Datastore>,
+) -> Result<Vec<Item>, Failure> {
+    let mut items = Vec::with_capacity(documents.len());
+    let mut faults = Vec::new();
+    for document in documents {
+        match item(&document, namespace, store).await {
+            Ok(item) => items.push(item),
+            Err(Refusal::Kind(message, fault)) => {
+                faults.push(InputFault::Kind { message, place: Box::new(document.place(&fault)) });
+            }
+            Err(Refusal::Faults(kind, found)) => faults.extend(found.into_iter().map(|fault| {
+                let place = Box::new(document.place(&fault));
+                InputFault::Fault { verb, kind, fault, place }
+            })),
+        }
+    }
+    if faults.is_empty() { Ok(items) } else { Err(Failure::Input(faults)) }
+}
+
+enum Refusal {
+    Kind(String, Fault),
+    Faults(Kind, Vec<Fault>),
+}
+
+async fn item(
+    document: &Document,
+    namespace: Option<&str>,
+    store: Option<&dyn Datastore>,
+) -> Result<Item, Refusal> {
+    let kind = kind_of(document)?;
+    let mut given = document.value.clone();
+    set_namespace(kind, &mut given, namespace).map_err(|fault| Refusal::Faults(kind, vec![fault]))?;
+    let mut resource = match Resource::decode_strict(kind, &given, None) {
+        Ok(resource) => resource,
+        Err(faults) => {
+            let stored = match (store, key_of(kind, &given)) {
+                (Some(store), Some(key)) if only_unknown(&faults) => store.get(&key).await.ok(),
+                _ => None,
+            };
+            let stored = stored.as_ref().map(|stored| stored.raw.as_ref());
+            Resource::decode_strict(kind, &given, stored).map_err(|faults| Refusal::Faults(kind, faults))?
+        }
+    };
+    resource.fill_defaults().map_err(|fault| Refusal::Faults(kind, vec![fault]))?;
+    let missing = || Refusal::Faults(kind, vec![Fault::missing("metadata.name")]);
+    let key = resource.key().ok_or_else(missing)?;
+    Ok(Item { kind, key, resource, given })
+}
+
+fn only_unknown(faults: &[Fault]) -> bool {
+    faults.iter().all(|fault| fault.sort == FaultSort::UnknownField)
+}
+
+/// Key by the metadata as written.
+fn key_of(kind: Kind, value: &Value) -> Option<ResourceKey> {
+    let metadata = value.get("metadata")?;
+    let name = metadata.get("name")?.as_str()?;
+    match kind.scope() {
+        Scope::Cluster => Some(ResourceKey::cluster(kind, name)),
+        Scope::Namespaced => Some(ResourceKey::namespaced(kind, metadata.get("namespace")?.as_str()?, name)),
+    }
+}
+
+fn kind_of(document: &Document) -> Result<Kind, Refusal> {
+    let text = |name: &str| document.value.get(name).and_then(Value::as_str);
+    if !document.value.is_object() {
+        return Err(Refusal::Kind("expected a resource: a mapping with apiVersion, kind, metadata and spec".into(), Fault::missing("")));
+    }
+    let (kind, version) = match (text("kind"), text("apiVersion")) {
+        (Some(kind), Some(version)) => (kind, version),
+        (None, _) => return Err(Refusal::Kind("the document has no kind".into(), Fault::missing("kind"))),
+        (_, None) => return Err(Refusal::Kind("the document has no apiVersion".into(), Fault::missing("apiVersion"))),
+    };
+    let known = Kind::from_name(kind).filter(|_| version == calico_core::resource::API_VERSION);
+    known.ok_or_else(|| {
+        let mut message = format!("unknown resource type ({kind}) and/or version ({version})");
+        let is_known = Kind::from_name(kind).is_some();
+        if is_known {
+            message += &format!("\n  the version is {}", calico_core::resource::API_VERSION);
+        } else if let Some(near) = Kind::nearest(kind) {
+            message += &format!("\n  did you mean {near}?");
+        }
+        let field = if is_known { "apiVersion" } else { "kind" };
+        Refusal::Kind(message, Fault::value(field, None, ""))
+    })
+}
+
+/// Fills in the namespace of a namespaced kind; a contradiction is a fault.
+fn set_namespace(kind: Kind, value: &mut Value, namespace: Option<&str>) -> Result<(), Fault> {
+    if kind.scope() == Scope::Cluster {
+        return Ok(());
+    }
+    let Some(metadata) = value.get_mut("metadata").and_then(Value::as_object_mut) else { return Ok(()) };
+    let own = metadata.get("namespace").and_then(Value::as_str).filter(|own| !own.is_empty());
+    match (own, namespace) {
+        (Some(own), Some(wanted)) if own != wanted => {
+            let reason = format!("resource namespace does not match client namespace. {own} != {wanted}");
+            Err(Fault::value("metadata.namespace", Some(own.to_owned()), reason))
+        }
+        (Some(_), _) => Ok(()),
+        (None, wanted) => {
+            metadata.insert("namespace".into(), wanted.unwrap_or(DEFAULT_NAMESPACE).into());
+            Ok(())
+        }
+    }
+}
