@@ -102,4 +102,3 @@ pub(crate) fn chain(error: &dyn std::error::Error) -> String {
     }
     text
 }
-

@@ -109,16 +109,36 @@ pub(crate) async fn check(
     for document in documents {
         match item(&document, namespace, store).await {
             Ok(item) => items.push(item),
-            Err(Refusal::Kind(message, fault)) => {
-                faults.push(InputFault::Kind { message, place: Box::new(document.place(&fault)) });
-            }
-            Err(Refusal::Faults(kind, found)) => faults.extend(found.into_iter().map(|fault| {
-                let place = Box::new(document.place(&fault));
-                InputFault::Fault { verb, kind, fault, place }
-            })),
+            Err(refusal) => faults.extend(refusal.into_faults(verb, &document)),
         }
     }
     if faults.is_empty() { Ok(items) } else { Err(Failure::Input(faults)) }
+}
+
+/// Keys of the documents' resources, for verbs that do not need the rest.
+pub(crate) fn keys(documents: Vec<Document>, namespace: Option<&str>) -> Result<Vec<ResourceKey>, Failure> {
+    let mut keys = Vec::with_capacity(documents.len());
+    let mut faults = Vec::new();
+    for mut document in documents {
+        let found = kind_of(&document).and_then(|kind| {
+            let refused = |fault| Refusal::Faults(kind, vec![fault]);
+            set_namespace(kind, &mut document.value, namespace).map_err(refused)?;
+            let computed = || computed_key(kind, &document.value);
+            key_of(kind, &document.value).or_else(computed).ok_or_else(|| refused(Fault::missing("metadata.name")))
+        });
+        match found {
+            Ok(key) => keys.push(key),
+            Err(refusal) => faults.extend(refusal.into_faults("read", &document)),
+        }
+    }
+    if faults.is_empty() { Ok(keys) } else { Err(Failure::Input(faults)) }
+}
+
+/// Key of a workload endpoint that leaves its name to be computed.
+fn computed_key(kind: Kind, value: &Value) -> Option<ResourceKey> {
+    let mut resource = Resource::decode(kind, value).ok()?;
+    resource.fill_defaults().ok()?;
+    resource.key()
 }
 
 enum Refusal {
@@ -126,11 +146,20 @@ enum Refusal {
     Faults(Kind, Vec<Fault>),
 }
 
-async fn item(
-    document: &Document,
-    namespace: Option<&str>,
-    store: Option<&dyn Datastore>,
-) -> Result<Item, Refusal> {
+impl Refusal {
+    fn into_faults(self, verb: &'static str, document: &Document) -> Vec<InputFault> {
+        let place = |fault: &Fault| Box::new(document.place(fault));
+        match self {
+            Self::Kind(message, fault) => vec![InputFault::Kind { message, place: place(&fault) }],
+            Self::Faults(kind, faults) => {
+                let located = |fault| InputFault::Fault { verb, kind, place: place(&fault), fault };
+                faults.into_iter().map(located).collect()
+            }
+        }
+    }
+}
+
+async fn item(document: &Document, namespace: Option<&str>, store: Option<&dyn Datastore>) -> Result<Item, Refusal> {
     let kind = kind_of(document)?;
     let mut given = document.value.clone();
     set_namespace(kind, &mut given, namespace).map_err(|fault| Refusal::Faults(kind, vec![fault]))?;
@@ -168,7 +197,10 @@ fn key_of(kind: Kind, value: &Value) -> Option<ResourceKey> {
 fn kind_of(document: &Document) -> Result<Kind, Refusal> {
     let text = |name: &str| document.value.get(name).and_then(Value::as_str);
     if !document.value.is_object() {
-        return Err(Refusal::Kind("expected a resource: a mapping with apiVersion, kind, metadata and spec".into(), Fault::missing("")));
+        return Err(Refusal::Kind(
+            "expected a resource: a mapping with apiVersion, kind, metadata and spec".into(),
+            Fault::missing(""),
+        ));
     }
     let (kind, version) = match (text("kind"), text("apiVersion")) {
         (Some(kind), Some(version)) => (kind, version),
@@ -194,7 +226,9 @@ fn set_namespace(kind: Kind, value: &mut Value, namespace: Option<&str>) -> Resu
     if kind.scope() == Scope::Cluster {
         return Ok(());
     }
-    let Some(metadata) = value.get_mut("metadata").and_then(Value::as_object_mut) else { return Ok(()) };
+    let Some(members) = value.as_object_mut() else { return Ok(()) };
+    let metadata = members.entry("metadata").or_insert_with(|| Value::Object(serde_json::Map::new()));
+    let Some(metadata) = metadata.as_object_mut() else { return Ok(()) };
     let own = metadata.get("namespace").and_then(Value::as_str).filter(|own| !own.is_empty());
     match (own, namespace) {
         (Some(own), Some(wanted)) if own != wanted => {

@@ -1,1 +1,103 @@
 //! What operators type: apply, create, get and delete resources.
+//!
+//! The program is a function of its arguments and an [`Io`]: environment, standard streams and a way to open the datastore. The thin
+//! `main` passes the process's own; tests and other programs pass theirs.
+
+mod cli;
+mod command;
+mod failure;
+mod input;
+mod output;
+mod write;
+
+use std::ffi::OsString;
+use std::io::{Read, Write};
+use std::sync::Arc;
+
+use calico_cmd::exit::Exit;
+use calico_cmd::store::{OpenError, Sources};
+use calico_cmd::telemetry;
+use calico_datastore::{Clock, Datastore, IdSource, SystemClock, SystemIds};
+use clap::Parser;
+
+use crate::cli::Cli;
+use crate::failure::Failure;
+
+/// Where the configuration file lies unless told otherwise.
+pub const DEFAULT_CONFIG: &str = "/etc/calico/calicoctl.cfg";
+
+/// What the program needs from outside.
+#[expect(clippy::exhaustive_structs, reason = "callers build it with literals")]
+pub struct Io<'a> {
+    /// Environment, and whether there is a kubeconfig in the home directory; its file is set from the command line.
+    pub sources: Sources<'static>,
+    /// Standard input.
+    pub stdin: &'a mut dyn Read,
+    /// Standard output.
+    pub stdout: &'a mut dyn Write,
+    /// Standard error.
+    pub stderr: &'a mut dyn Write,
+    /// The datastore to use; none means the one that the configuration chooses.
+    pub store: Option<Arc<dyn Datastore>>,
+    /// For times of creation.
+    pub clock: &'a dyn Clock,
+    /// For identities.
+    pub ids: &'a dyn IdSource,
+}
+
+/// Runs the program. `args` begins with the program's name.
+pub fn run(args: impl IntoIterator<Item = OsString>, io: Io<'_>) -> Exit {
+    let cli = match Cli::try_parse_from(args) {
+        Ok(cli) => cli,
+        Err(error) => {
+            let is_usage = error.use_stderr();
+            let stream = if is_usage { io.stderr } else { io.stdout };
+            let _closed = write!(stream, "{}", error.render());
+            return if is_usage { Exit::Usage } else { Exit::Success };
+        }
+    };
+    telemetry::init(cli.log_level, None);
+    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            let _closed = writeln!(io.stderr, "Failed to start: {error}");
+            return Exit::Failure;
+        }
+    };
+    let Io { sources, stdin, stdout, stderr, store, clock, ids } = io;
+    let mut context = command::Context { sources, stdin, stdout, stderr, store, clock, ids };
+    match runtime.block_on(command::run(cli, &mut context)) {
+        Ok(()) => Exit::Success,
+        Err(failure) => {
+            let _closed = writeln!(context.stderr, "{failure}");
+            if matches!(failure, Failure::Usage(_)) { Exit::Usage } else { Exit::Failure }
+        }
+    }
+}
+
+/// Runs the program with the process's environment and streams.
+pub fn run_process(args: impl IntoIterator<Item = OsString>) -> Exit {
+    let ids = match SystemIds::open() {
+        Ok(ids) => ids,
+        Err(error) => {
+            let _closed = writeln!(std::io::stderr(), "/dev/urandom: {error}");
+            return Exit::Failure;
+        }
+    };
+    let io = Io {
+        sources: Sources::of_process(None),
+        stdin: &mut std::io::stdin(),
+        stdout: &mut std::io::stdout(),
+        stderr: &mut std::io::stderr(),
+        store: None,
+        clock: &SystemClock,
+        ids: &ids,
+    };
+    run(args, io)
+}
+
+impl From<OpenError> for Failure {
+    fn from(error: OpenError) -> Self {
+        Self::message(format_args!("Failed to create Calico API client: {}", failure::chain(&error)))
+    }
+}

@@ -1,5 +1,5 @@
 //! What operators type: apply, create, get and delete resources.
 
 fn main() -> std::process::ExitCode {
-    std::process::ExitCode::SUCCESS
+    calicoctl::run_process(std::env::args_os()).into()
 }

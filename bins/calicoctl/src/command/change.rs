@@ -1,0 +1,95 @@
+//! The verbs that change something, and `validate`.
+
+use std::path::Path;
+
+use calico_core::resource::ResourceKey;
+
+use super::{Context, report, targets};
+use crate::cli::{DeleteArgs, FileArgs};
+use crate::failure::Failure;
+use crate::input;
+use crate::write::{Done, Outcome, Writer};
+
+/// How a file's resources are written.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Verb {
+    Apply,
+    Create { skip_exists: bool },
+    Replace,
+}
+
+impl Verb {
+    const fn words(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Apply => ("apply", "applied"),
+            Self::Create { .. } => ("create", "created"),
+            Self::Replace => ("replace", "replaced"),
+        }
+    }
+}
+
+/// Reads and checks everything, then writes in the order given.
+pub(super) async fn write(
+    verb: Verb,
+    input: &FileArgs,
+    config: Option<&Path>,
+    context: &mut Context<'_>,
+) -> Result<(), Failure> {
+    let (word, past) = verb.words();
+    let documents = input::documents(&input.files, &input.options, context.stdin)?;
+    let store = context.open(config).await?;
+    let namespace = input.options.namespace.as_deref();
+    let items = input::check(documents, word, namespace, Some(store.as_ref())).await?;
+    let writer = Writer { store: store.as_ref(), clock: context.clock, ids: context.ids };
+    let mut outcomes = Vec::with_capacity(items.len());
+    for item in &items {
+        let outcome = match verb {
+            Verb::Apply => writer.apply(item).await,
+            Verb::Create { skip_exists } => writer.create(item, skip_exists).await,
+            Verb::Replace => writer.replace(item).await,
+        };
+        outcomes.push((item.kind, outcome));
+    }
+    finish(report::summary(word, past, &outcomes), context)
+}
+
+/// Reads and checks everything, without a datastore.
+pub(super) async fn validate(input: &FileArgs, context: &mut Context<'_>) -> Result<(), Failure> {
+    let documents = input::documents(&input.files, &input.options, context.stdin)?;
+    let items = input::check(documents, "validate", input.options.namespace.as_deref(), None).await?;
+    let outcomes: Vec<(_, Outcome)> = items.iter().map(|item| (item.kind, Ok(Done::Changed))).collect();
+    finish(report::summary("validate", "validated", &outcomes), context)
+}
+
+/// Deletes by file, or by kind and name.
+pub(super) async fn delete(args: &DeleteArgs, config: Option<&Path>, context: &mut Context<'_>) -> Result<(), Failure> {
+    let target = &args.target;
+    let keys: Vec<ResourceKey> = if target.files.is_empty() {
+        if target.names.is_empty() {
+            return Err(Failure::Usage("name the resources to delete: calicoctl delete KIND NAME…".into()));
+        }
+        let mut keys = Vec::new();
+        for (kind, namespace) in targets(target, false)? {
+            keys.extend(target.names.iter().map(|name| match &namespace {
+                Some(namespace) => ResourceKey::namespaced(kind, namespace, name),
+                None => ResourceKey::cluster(kind, name),
+            }));
+        }
+        keys
+    } else {
+        let documents = input::documents(&target.files, &target.options, context.stdin)?;
+        input::keys(documents, target.options.namespace.as_deref())?
+    };
+    let store = context.open(config).await?;
+    let writer = Writer { store: store.as_ref(), clock: context.clock, ids: context.ids };
+    let mut outcomes = Vec::with_capacity(keys.len());
+    for key in &keys {
+        outcomes.push((key.kind(), writer.delete(key, args.skip_not_exists).await));
+    }
+    finish(report::deletions(&outcomes), context)
+}
+
+fn finish((text, failure): (String, Option<Failure>), context: &mut Context<'_>) -> Result<(), Failure> {
+    context.stdout.write_all(text.as_bytes())?;
+    failure.map_or(Ok(()), Err)
+}

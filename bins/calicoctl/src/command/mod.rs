@@ -1,0 +1,131 @@
+//! What each verb does.
+
+mod change;
+mod get;
+mod report;
+
+use std::io::{Read, Write};
+use std::path::Path;
+use std::sync::Arc;
+
+use calico_cmd::store::{self, Resolved, Sources, StoreConfig};
+use calico_core::resource::{Kind, Scope};
+use calico_datastore::{Clock, Datastore, IdSource};
+use clap::CommandFactory;
+
+use crate::DEFAULT_CONFIG;
+use crate::cli::{Cli, Command, Target};
+use crate::failure::Failure;
+use crate::input::DEFAULT_NAMESPACE;
+
+/// What verbs work with.
+pub(crate) struct Context<'a> {
+    pub(crate) sources: Sources<'static>,
+    pub(crate) stdin: &'a mut dyn Read,
+    pub(crate) stdout: &'a mut dyn Write,
+    pub(crate) stderr: &'a mut dyn Write,
+    pub(crate) store: Option<Arc<dyn Datastore>>,
+    pub(crate) clock: &'a dyn Clock,
+    pub(crate) ids: &'a dyn IdSource,
+}
+
+/// Carries out a command line.
+pub(crate) async fn run(cli: Cli, context: &mut Context<'_>) -> Result<(), Failure> {
+    let config = cli.config.as_deref();
+    match cli.command {
+        Command::Apply(input) => change::write(change::Verb::Apply, &input, config, context).await,
+        Command::Create { input, skip_exists } => {
+            change::write(change::Verb::Create { skip_exists }, &input, config, context).await
+        }
+        Command::Replace(input) => change::write(change::Verb::Replace, &input, config, context).await,
+        Command::Validate(input) => change::validate(&input, context).await,
+        Command::Get(args) => get::get(&args, config, context).await,
+        Command::Delete(args) => change::delete(&args, config, context).await,
+        Command::Version { client } => version(client, config, context),
+        Command::Completion { shell } => {
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut Cli::command(), "calicoctl", &mut script);
+            context.stdout.write_all(&script).map_err(Failure::from)
+        }
+    }
+}
+
+impl Context<'_> {
+    /// The datastore that was handed in, or the one that the configuration chooses.
+    pub(crate) async fn open(&mut self, config: Option<&Path>) -> Result<Arc<dyn Datastore>, Failure> {
+        if let Some(store) = &self.store {
+            return Ok(Arc::clone(store));
+        }
+        let resolved = self.resolve(config)?;
+        if let Some(warning) = &resolved.warning {
+            writeln!(self.stderr, "warning: {warning}")?;
+        }
+        let store = store::open(&resolved.config).await?;
+        self.store = Some(Arc::clone(&store));
+        Ok(store)
+    }
+
+    fn resolve(&self, config: Option<&Path>) -> Result<Resolved, Failure> {
+        let file = match config {
+            Some(path) => {
+                let text = std::fs::read_to_string(path);
+                let text = text.map_err(|error| {
+                    Failure::message(format_args!("Error reading config file: {}\n  {error}", path.display()))
+                })?;
+                Some((path.display().to_string(), text))
+            }
+            None => std::fs::read_to_string(DEFAULT_CONFIG).ok().map(|text| (DEFAULT_CONFIG.to_owned(), text)),
+        };
+        let mut sources: Sources<'_> = self.sources.clone();
+        sources.file = file.as_ref().map(|(name, text)| (name.as_str(), text.as_str()));
+        let failed = |error| Failure::message(format_args!("Failed to create Calico API client: {error}"));
+        store::resolve(&sources).map_err(failed)
+    }
+}
+
+fn version(client: bool, config: Option<&Path>, context: &mut Context<'_>) -> Result<(), Failure> {
+    writeln!(context.stdout, "Client Version:    v{}", env!("CARGO_PKG_VERSION"))?;
+    if client {
+        return Ok(());
+    }
+    let datastore = match context.resolve(config)?.config {
+        StoreConfig::Sqlite { path } => format!("sqlite, {}", path.display()),
+        StoreConfig::Etcd(etcd) => format!("etcdv3, {}", etcd.endpoints.join(",")),
+        _ => "of a kind that this program cannot show".to_owned(),
+    };
+    writeln!(context.stdout, "Datastore:         {datastore}")?;
+    Ok(())
+}
+
+/// Kinds that an operator typed, separated by commas.
+fn kinds(text: &str) -> Result<Vec<Kind>, Failure> {
+    let kind = |name: &str| {
+        Kind::from_user(name).ok_or_else(|| {
+            let mut message = format!("resource type '{name}' is not supported");
+            if let Some(near) = Kind::nearest(name) {
+                message += &format!("\n  did you mean {near}?");
+            } else {
+                let known: Vec<_> = Kind::ALL.iter().filter(|kind| kind.is_v3()).map(|kind| kind.name()).collect();
+                message += &format!("\n  known: {}", known.join(", "));
+            }
+            Failure::message(message)
+        })
+    };
+    text.split(',').map(str::trim).map(kind).collect()
+}
+
+/// Kinds and the namespace for each of them.
+fn targets(target: &Target, all_namespaces: bool) -> Result<Vec<(Kind, Option<String>)>, Failure> {
+    let kinds = kinds(target.kinds.as_deref().unwrap_or_default())?;
+    if kinds.len() > 1 && !target.names.is_empty() {
+        return Err(Failure::Usage("names can be given for one kind only".into()));
+    }
+    let namespace = target.options.namespace.as_deref();
+    let with_namespace = |kind: Kind| match (kind.scope(), namespace) {
+        (Scope::Cluster, Some(_)) => Err(Failure::message(format_args!("{kind} is not namespaced"))),
+        (Scope::Cluster, None) => Ok((kind, None)),
+        (Scope::Namespaced, _) if all_namespaces => Ok((kind, None)),
+        (Scope::Namespaced, given) => Ok((kind, Some(given.unwrap_or(DEFAULT_NAMESPACE).to_owned()))),
+    };
+    kinds.into_iter().map(with_namespace).collect()
+}

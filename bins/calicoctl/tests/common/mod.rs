@@ -1,0 +1,112 @@
+//! Runs the program as a function, on a store in memory, with a clock that stands still.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use calico_cmd::store::Sources;
+use calico_datastore::memory::MemoryStore;
+use calico_datastore::{Clock, Datastore, IdSource};
+use calicoctl::Io;
+
+/// 2026-01-02T03:04:05Z.
+struct Frozen;
+
+impl Clock for Frozen {
+    fn now(&self) -> SystemTime {
+        UNIX_EPOCH + Duration::from_secs(1_767_323_045)
+    }
+}
+
+#[derive(Default)]
+struct Counter(AtomicU64);
+
+impl IdSource for Counter {
+    fn draw(&self) -> u128 {
+        u128::from(self.0.fetch_add(1, Ordering::Relaxed))
+    }
+}
+
+/// What a run printed, and how it ended.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Run {
+    pub(crate) code: u8,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+impl Run {
+    /// Everything, for golden files.
+    pub(crate) fn transcript(&self) -> String {
+        format!("exit {}\n--- stdout\n{}--- stderr\n{}", self.code, self.stdout, self.stderr)
+    }
+}
+
+/// A cluster to type at.
+pub(crate) struct Cluster {
+    pub(crate) store: Arc<MemoryStore>,
+    ids: Counter,
+}
+
+impl Cluster {
+    pub(crate) fn new() -> Self {
+        Self { store: Arc::new(MemoryStore::new()), ids: Counter::default() }
+    }
+
+    /// Types a command line, words separated by spaces.
+    pub(crate) fn type_in(&self, line: &str, stdin: &str) -> Run {
+        let store: Arc<dyn Datastore> = Arc::<MemoryStore>::clone(&self.store);
+        run(line, stdin, Some(store), BTreeMap::new(), &self.ids)
+    }
+
+    /// Types a command line that must succeed; what it printed.
+    pub(crate) fn done(&self, line: &str, stdin: &str) -> String {
+        let run = self.type_in(line, stdin);
+        assert_eq!((run.code, run.stderr.as_str()), (0, ""), "{line}: {run:?}");
+        run.stdout
+    }
+}
+
+/// Types a command line without a store in hand.
+pub(crate) fn type_in_environment(line: &str, environment: &[(&str, &str)]) -> Run {
+    let environment = environment.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect();
+    run(line, "", None, environment, &Counter::default())
+}
+
+fn run(
+    line: &str,
+    stdin: &str,
+    store: Option<Arc<dyn Datastore>>,
+    environment: BTreeMap<String, String>,
+    ids: &dyn IdSource,
+) -> Run {
+    let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
+    let mut sources = Sources::default();
+    sources.environment = environment;
+    let io = Io {
+        sources,
+        stdin: &mut stdin.as_bytes(),
+        stdout: &mut stdout,
+        stderr: &mut stderr,
+        store,
+        clock: &Frozen,
+        ids,
+    };
+    let args = std::iter::once("calicoctl").chain(line.split_whitespace()).map(OsString::from);
+    let exit = calicoctl::run(args, io);
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    Run { code: exit.code(), stdout: text(stdout), stderr: text(stderr) }
+}
+
+/// Compares with `tests/golden/<name>`; `BLESS=1` writes it anew.
+pub(crate) fn golden(name: &str, actual: &str) {
+    let path: PathBuf = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name);
+    if std::env::var_os("BLESS").is_some() {
+        std::fs::write(&path, actual).unwrap();
+    }
+    let expected = std::fs::read_to_string(&path).unwrap_or_default();
+    assert_eq!(actual, expected, "{}: run with BLESS=1 if the change is meant", path.display());
+}

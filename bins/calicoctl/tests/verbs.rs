@@ -1,0 +1,186 @@
+//! What the verbs do and print.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod common;
+
+use calico_core::resource::{Kind, ResourceKey};
+use calico_datastore::{Datastore, Scope};
+use common::{Cluster, golden};
+
+const CLUSTER: &str = include_str!("cluster.yaml");
+
+fn cluster() -> Cluster {
+    let cluster = Cluster::new();
+    assert_eq!(cluster.done("apply -f -", CLUSTER), "Successfully applied 11 resource(s)\n");
+    cluster
+}
+
+fn policy(name: &str, spec: &str) -> String {
+    format!("apiVersion: projectcalico.org/v3\nkind: GlobalNetworkPolicy\nmetadata:\n  name: {name}\nspec: {spec}\n")
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn count(cluster: &Cluster) -> usize {
+    cluster.store.list(&Scope::All).await.unwrap().entries.len()
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn raw(cluster: &Cluster, key: ResourceKey) -> serde_json::Value {
+    cluster.store.get(&key).await.unwrap().raw.as_ref().clone()
+}
+
+fn inject(cluster: &Cluster, key: ResourceKey, text: &str) {
+    cluster.store.inject(key, text.as_bytes());
+}
+
+const EVERY_KIND: &str = "nodes,ippools,tiers,gnp,np,netsets,gnetsets,profiles,wep";
+
+#[test]
+fn tables() {
+    let cluster = cluster();
+    golden("table.txt", &cluster.done(&format!("get {EVERY_KIND} -A"), ""));
+    golden("wide.txt", &cluster.done(&format!("get {EVERY_KIND} -A -o wide"), ""));
+    golden("names.txt", &cluster.done(&format!("get {EVERY_KIND} -A -o name"), ""));
+}
+
+#[test]
+fn documents() {
+    let cluster = cluster();
+    golden("named.yaml", &cluster.done("get gnp allow-dns -o yaml", ""));
+    golden("list.yaml", &cluster.done("get wep -n shop -o yaml", ""));
+    golden("list.json", &cluster.done("get nodes -o json", ""));
+    golden("exported.yaml", &cluster.done("get np security.web -n shop -o yaml --export", ""));
+}
+
+#[test]
+fn an_empty_listing_is_a_heading() {
+    assert_eq!(Cluster::new().done("get np", ""), "NAME   TIER\n\n");
+    assert_eq!(Cluster::new().done("get wep -A", ""), "NAMESPACE   WORKLOAD   NODE   NETWORKS   INTERFACE\n\n");
+}
+
+#[test]
+fn what_get_prints_can_be_applied_to_another_cluster() {
+    let first = cluster();
+    let printed = first.done(&format!("get {EVERY_KIND} -A -o yaml"), "");
+    let printed = printed.replace("resourceVersion", "x-resourceVersion");
+    assert_ne!(Cluster::new().type_in("apply -f -", &printed).code, 0, "an unknown field is refused");
+    let second = Cluster::new();
+    for kind in EVERY_KIND.split(',').filter(|kind| *kind != "profiles") {
+        let printed = first.done(&format!("get {kind} -A -o yaml"), "");
+        second.done("apply -f -", &printed);
+        let strip = |text: &str| -> Vec<String> {
+            let volatile = |line: &&str| !line.contains("resourceVersion") && !line.contains("uid:");
+            text.lines().filter(volatile).map(str::to_owned).collect()
+        };
+        assert_eq!(strip(&second.done(&format!("get {kind} -A -o yaml"), "")), strip(&printed));
+    }
+}
+
+#[test]
+fn an_object_of_a_newer_version_can_be_edited_and_keeps_its_fields() {
+    let cluster = cluster();
+    let key = ResourceKey::cluster(Kind::GlobalNetworkPolicy, "newer");
+    let newer = r#"{"kind":"GlobalNetworkPolicy","apiVersion":"projectcalico.org/v3","metadata":{"name":"newer","uid":"u",
+        "creationTimestamp":"2026-01-01T00:00:00Z"},"spec":{"selector":"all()","future":{"a":[1]},"types":["Ingress"],
+        "ingress":[{"action":"Deny","futureMatch":"x"}]}}"#;
+    inject(&cluster, key.clone(), newer);
+    let printed = cluster.done("get gnp newer -o yaml", "");
+    assert!(printed.contains("futureMatch: x"), "{printed}");
+    cluster.done("apply -f -", &printed.replace("all()", "role == \"a\"").replace("futureMatch: x", "futureMatch: y"));
+    let stored = raw(&cluster, key.clone());
+    assert_eq!(stored["spec"]["selector"], "role == \"a\"");
+    assert_eq!(stored["spec"]["ingress"][0]["futureMatch"], "y");
+    assert_eq!(stored["metadata"]["uid"], "u");
+    // A document that never knew the field leaves it alone.
+    cluster.done("apply -f -", &policy("newer", "{selector: all(), ingress: [{action: Deny}]}"));
+    let stored = raw(&cluster, key.clone());
+    assert_eq!((&stored["spec"]["future"]["a"][0], &stored["spec"]["selector"]), (&1.into(), &"all()".into()));
+    // A field that the stored object does not have is still a mistake.
+    let run = cluster.type_in("apply -f -", &policy("newer", "{selectr: all()}"));
+    assert_eq!(run.code, 1);
+    assert_eq!(raw(&cluster, key), stored);
+}
+
+#[test]
+fn create_replace_and_delete_insist_on_what_is_there() {
+    let cluster = cluster();
+    let document = policy("one", "{}");
+    assert_eq!(cluster.done("create -f -", &document), "Successfully created 1 'GlobalNetworkPolicy' resource(s)\n");
+    golden("exists.txt", &cluster.type_in("create -f -", &document).transcript());
+    assert_eq!(cluster.type_in("create -f - --skip-exists", &document).code, 0);
+    assert_eq!(cluster.done("replace -f -", &document), "Successfully replaced 1 'GlobalNetworkPolicy' resource(s)\n");
+    golden("absent.txt", &cluster.type_in("replace -f -", &policy("two", "{}")).transcript());
+    assert_eq!(cluster.done("delete gnp one", ""), "Successfully deleted 1 'GlobalNetworkPolicy' resource(s)\n");
+    golden("delete-absent.txt", &cluster.type_in("delete gnp one", "").transcript());
+    assert_eq!(cluster.type_in("delete gnp one --skip-not-exists", "").code, 0);
+    golden("get-absent.txt", &cluster.type_in("get gnp one", "").transcript());
+}
+
+#[test]
+fn a_file_deletes_what_it_applied() {
+    let cluster = cluster();
+    assert_eq!(cluster.done("delete -f -", CLUSTER), "Successfully deleted 11 resource(s)\n");
+    assert_eq!(count(&cluster), 0);
+}
+
+#[test]
+fn a_stale_resource_version_is_a_conflict() {
+    let cluster = cluster();
+    let printed = cluster.done("get gnp allow-dns -o yaml", "");
+    cluster.done("apply -f -", &printed);
+    golden("conflict.txt", &cluster.type_in("apply -f -", &printed).transcript());
+    golden("conflict.txt", &cluster.type_in("replace -f -", &printed).transcript().replace("replace", "apply"));
+}
+
+#[test]
+fn the_built_in_profile_is_there_and_cannot_be_changed() {
+    let cluster = cluster();
+    let profile = "apiVersion: projectcalico.org/v3\nkind: Profile\nmetadata: {name: projectcalico-default-allow}\n";
+    assert!(cluster.done("get profile projectcalico-default-allow -o yaml", "").contains("action: Allow"));
+    for line in ["apply -f -", "create -f -", "replace -f -", "delete -f -"] {
+        assert_eq!(cluster.type_in(line, profile).code, 1, "{line}");
+    }
+}
+
+#[test]
+fn one_failure_does_not_stop_the_others() {
+    let cluster = cluster();
+    let documents = [policy("one", "{}"), policy("allow-dns", "{}"), policy("three", "{}")].join("---\n");
+    golden("partial.txt", &cluster.type_in("create -f -", &documents).transcript());
+    cluster.done("get gnp three", "");
+}
+
+#[test]
+fn an_unreadable_object_is_reported_beside_the_others() {
+    let cluster = cluster();
+    inject(&cluster, ResourceKey::cluster(Kind::GlobalNetworkPolicy, "broken"), "{\"spec\": 5}");
+    golden("unreadable.txt", &cluster.type_in("get gnp", "").transcript());
+}
+
+#[test]
+fn validate_needs_no_datastore() {
+    let run = common::type_in_environment(
+        concat!("validate -f ", env!("CARGO_MANIFEST_DIR"), "/tests/cluster.yaml"),
+        &[("DATASTORE_TYPE", "nonsense")],
+    );
+    assert_eq!((run.code, run.stdout.as_str()), (0, "Successfully validated 11 resource(s)\n"), "{run:?}");
+}
+
+#[test]
+fn the_environment_chooses_the_datastore() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("calico.db");
+    let environment = [("CALICO_DATASTORE_PATH", path.to_str().unwrap())];
+    let file = directory.path().join("policy.yaml");
+    std::fs::write(&file, policy("one", "{}")).unwrap();
+    let run = common::type_in_environment(&format!("apply -f {}", file.display()), &environment);
+    assert_eq!(run.code, 0, "{run:?}");
+    let run = common::type_in_environment("get gnp -o name", &environment);
+    assert_eq!(run.stdout, "globalnetworkpolicy/one\n");
+    let run = common::type_in_environment("version", &environment);
+    assert!(run.stdout.contains("sqlite") && run.stdout.contains("calico.db"), "{run:?}");
+    let run = common::type_in_environment("get gnp", &[("DATASTORE_TYPE", "kubernetes")]);
+    assert_eq!(run.code, 1);
+    assert!(run.stderr.starts_with("Failed to create Calico API client: "), "{run:?}");
+}
