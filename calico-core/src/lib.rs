@@ -18,6 +18,7 @@
 //! | [`delta`] | what to write: desired against observed |
 //! | [`table`] | the abstract dataplane language: chains, rules, sets, routes, neighbours |
 //! | [`ipam`] | which addresses are handed out, and to whom |
+//! | [`cni`] | what a CNI plugin was asked, and how it answers |
 //! | [`time`] | points in time, handed in by whoever has a clock |
 //! | [`verdict`] | what the calculated state does to one flow |
 //! | [`bgp`] | which sessions and prefixes a node should have |
@@ -30,6 +31,7 @@ extern crate std;
 
 pub mod bgp;
 pub mod calc;
+pub mod cni;
 pub mod delta;
 pub mod flow;
 pub mod ipam;

@@ -1,9 +1,11 @@
 //! Generators and fuzz bodies for tests of this and other crates. Adds nothing to what the library does.
 
 mod cluster;
+mod cni;
 mod random;
 mod selector;
 
 pub use cluster::{Generator, HOST};
+pub use cni::fuzz_cni;
 pub use random::Random;
 pub use selector::fuzz_selector;

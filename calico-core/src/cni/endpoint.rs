@@ -1,0 +1,122 @@
+//! The objects that an attached workload has in the datastore.
+
+use alloc::collections::BTreeMap;
+use alloc::string::{String, ToString};
+use alloc::vec;
+use alloc::vec::Vec;
+
+use super::{Identity, Orchestrator, Request};
+use crate::net::{Cidr, Mac};
+use crate::resource::{Action, EntityRule, Metadata, Object, ProfileSpec, Rule, WorkloadEndpointSpec};
+
+/// The workload endpoint of an attachment. Its profile is the network's name, as upstream's where no API server is asked
+/// (`policy.type` empty); its labels are those that the runtime hands over.
+pub fn workload_endpoint(
+    identity: &Identity,
+    request: &Request,
+    addresses: Vec<Cidr>,
+    mac: Mac,
+) -> Object<WorkloadEndpointSpec> {
+    let pod = match &identity.orchestrator {
+        Orchestrator::Kubernetes { pod } => pod.clone(),
+        Orchestrator::Cni => String::new(),
+    };
+    let orchestrator = identity.orchestrator.as_str().to_string();
+    let mut labels: BTreeMap<_, _> =
+        request.conf.labels().map(|(key, value)| (label_text(key), label_text(value))).collect();
+    labels.retain(|key, _| !key.is_empty() && *key != label_text("projectcalico.org/namespace"));
+    labels.insert("projectcalico.org/namespace".into(), identity.namespace.clone());
+    labels.insert("projectcalico.org/orchestrator".into(), orchestrator.clone());
+    Object {
+        metadata: Metadata {
+            name: identity.endpoint_name.to_string(),
+            namespace: Some(identity.namespace.clone()),
+            labels,
+            ..Metadata::default()
+        },
+        spec: WorkloadEndpointSpec {
+            orchestrator,
+            node: identity.node.to_string(),
+            container_id: identity.container_id.clone(),
+            pod,
+            endpoint: identity.interface.to_string(),
+            ip_networks: addresses,
+            profiles: vec![request.conf.name.clone()],
+            interface_name: Some(identity.host_interface),
+            mac: Some(mac),
+            ..WorkloadEndpointSpec::default()
+        },
+    }
+}
+
+/// The profile of a network, which the plugin creates where it is missing and never changes: everything may go out; in may come
+/// everything (pods), or what is in the same network. Endpoints get the label that says so.
+pub fn network_profile(network: &str, orchestrator: &Orchestrator) -> Object<ProfileSpec> {
+    let source = match orchestrator {
+        Orchestrator::Kubernetes { .. } => EntityRule::default(),
+        Orchestrator::Cni => EntityRule { selector: alloc::format!("has({network})"), ..EntityRule::default() },
+    };
+    Object {
+        metadata: Metadata { name: network.into(), ..Metadata::default() },
+        spec: ProfileSpec {
+            ingress: vec![Rule { action: Action::Allow, source, ..Rule::default() }],
+            egress: vec![Rule { action: Action::Allow, ..Rule::default() }],
+            labels_to_apply: [(network.to_string(), String::new())].into(),
+        },
+    }
+}
+
+/// Free text as a label key or value, as upstream turns Mesos' labels: `/` is `.`; other characters outside the label grammar become
+/// `-`, one for each run; dots and dashes that touch a dot become one dot; none stays at either end.
+fn label_text(text: &str) -> String {
+    let mut runs = String::new();
+    let mut in_run = false;
+    for c in text.chars().map(|c| if c == '/' { '.' } else { c }) {
+        let good = c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+        if good {
+            runs.push(c);
+        } else if !in_run {
+            runs.push('-');
+        }
+        in_run = !good;
+    }
+    let mut label = String::new();
+    let mut rest = runs.as_str();
+    while let Some(first) = rest.chars().next() {
+        let length = rest.find(|c| !matches!(c, '.' | '-')).unwrap_or(rest.len());
+        let (seam, after) = rest.split_at(length);
+        if seam.contains('.') {
+            label.push('.');
+            rest = after;
+        } else if seam.is_empty() {
+            label.push(first);
+            rest = rest.get(first.len_utf8()..).unwrap_or_default();
+        } else {
+            label.push_str(seam);
+            rest = after;
+        }
+    }
+    label.trim_matches(['.', '-']).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::label_text;
+
+    #[test]
+    fn free_text_becomes_a_label() {
+        let cases = [
+            ("k", "k"),
+            ("-a-b", "a-b"),
+            ("?a..b", "a.b"),
+            ("//a/b/", "a.b"),
+            ("one_two-three.four*five^^six#7", "one_two-three.four-five-six-7"),
+            ("a-.-b--c", "a.b--c"),
+            ("...", ""),
+            ("ünï", "n"),
+        ];
+        for (text, label) in cases {
+            assert_eq!(label_text(text), label, "{text:?}");
+        }
+    }
+}
