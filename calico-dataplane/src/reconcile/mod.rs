@@ -22,6 +22,8 @@ mod links;
 mod machine;
 mod plan;
 mod retry;
+#[cfg(test)]
+mod tests;
 
 pub use driver::{Driver, Step};
 pub use machine::{Reconciler, WorkloadState};
