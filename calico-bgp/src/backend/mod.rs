@@ -1,10 +1,14 @@
 //! The trait that every BGP backend implements.
 
+mod recording;
+
 use core::net::IpAddr;
 
 use async_trait::async_trait;
 use calico_core::bgp::{DesiredBgp, DesiredPeer};
 use calico_core::net::Cidr;
+
+pub use recording::RecordingBackend;
 
 /// Something that speaks BGP for this node.
 ///

@@ -1,0 +1,100 @@
+//! A backend that converses with nobody: it remembers what was applied and tells what it is told to tell.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use async_trait::async_trait;
+use calico_core::bgp::DesiredBgp;
+
+use super::{BgpBackend, BgpError, BgpEvent, BgpStatus, PeerStatus, SessionState};
+
+/// For embedders and tests that want an agent without BGP on the wire.
+///
+/// All clones are one backend: keep one to script events and to look at what was applied.
+#[derive(Debug, Clone, Default)]
+pub struct RecordingBackend {
+    shared: Arc<Mutex<Recorded>>,
+}
+
+#[derive(Debug, Default)]
+struct Recorded {
+    applied: Vec<DesiredBgp>,
+    events: VecDeque<BgpEvent>,
+    stopped: bool,
+    wakers: Vec<core::task::Waker>,
+}
+
+impl RecordingBackend {
+    /// A backend to which nothing has been applied.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Makes an event happen.
+    pub fn script(&self, event: BgpEvent) {
+        let mut recorded = self.lock();
+        recorded.events.push_back(event);
+        recorded.wake();
+    }
+
+    /// From now on, everything fails as if the backend had died.
+    pub fn stop(&self) {
+        let mut recorded = self.lock();
+        recorded.stopped = true;
+        recorded.wake();
+    }
+
+    /// Everything applied so far, oldest first.
+    pub fn applied(&self) -> Vec<DesiredBgp> {
+        self.lock().applied.clone()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Recorded> {
+        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Recorded {
+    fn wake(&mut self) {
+        self.wakers.drain(..).for_each(core::task::Waker::wake);
+    }
+}
+
+#[async_trait]
+impl BgpBackend for RecordingBackend {
+    async fn apply(&mut self, desired: &DesiredBgp) -> Result<(), BgpError> {
+        let mut recorded = self.lock();
+        if recorded.stopped {
+            return Err(BgpError::Stopped);
+        }
+        recorded.applied.push(desired.clone());
+        // Nobody to wait for: what this backend knows is complete at once.
+        if recorded.applied.len() == 1 {
+            recorded.events.push_back(BgpEvent::Settled);
+            recorded.wake();
+        }
+        Ok(())
+    }
+
+    async fn next_event(&mut self) -> Result<BgpEvent, BgpError> {
+        core::future::poll_fn(|context| {
+            let mut recorded = self.lock();
+            match recorded.events.pop_front() {
+                Some(event) => core::task::Poll::Ready(Ok(event)),
+                None if recorded.stopped => core::task::Poll::Ready(Err(BgpError::Stopped)),
+                None => {
+                    recorded.wakers.push(context.waker().clone());
+                    core::task::Poll::Pending
+                }
+            }
+        })
+        .await
+    }
+
+    fn status(&self) -> BgpStatus {
+        let recorded = self.lock();
+        let peers = recorded.applied.last().map_or_else(Vec::new, |desired| desired.peers.clone());
+        let idle = |peer| PeerStatus { peer, state: SessionState::Idle, received: 0, last_error: None };
+        BgpStatus { peers: peers.into_iter().map(idle).collect() }
+    }
+}

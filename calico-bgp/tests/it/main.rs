@@ -1,0 +1,4 @@
+//! Integration tests: the native backend over real TCP, and against BIRD.
+
+mod native;
+mod support;

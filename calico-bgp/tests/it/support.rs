@@ -1,0 +1,105 @@
+//! A network namespace of its own for each test, and conditions with deadlines.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::process::Command;
+use std::time::Duration;
+
+use calico_bgp::{BgpBackend, BgpEvent, LearnedRoute, NativeBackend, NativeConfig, SpeakerConfig};
+use calico_core::bgp::{DesiredBgp, DesiredPeer, LocalSpeaker, PeerKind};
+use calico_core::net::{AsNumber, Cidr};
+use nix::sched::{CloneFlags, unshare};
+
+pub(crate) const PORT: u16 = 1790;
+const DEADLINE: Duration = Duration::from_secs(30);
+
+/// Runs `body` in a fresh network namespace that has `addresses` on its loopback interface. The namespace goes with the thread
+/// (and with the children that the test has started and ends).
+pub(crate) fn in_namespace<F>(addresses: &[Ipv4Addr], body: impl FnOnce() -> F + Send + 'static)
+where
+    F: Future<Output = ()>,
+{
+    let addresses = addresses.to_vec();
+    let thread = std::thread::spawn(move || {
+        unshare(CloneFlags::CLONE_NEWNET).expect("this test needs root: it makes a network namespace");
+        ip(&["link", "set", "lo", "up"]);
+        for address in addresses {
+            ip(&["address", "add", &format!("{address}/32"), "dev", "lo"]);
+        }
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(body());
+    });
+    if let Err(panic) = thread.join() {
+        std::panic::resume_unwind(panic);
+    }
+}
+
+fn ip(arguments: &[&str]) {
+    let status = Command::new("ip").args(arguments).status().expect("this test needs `ip` (Debian package iproute2)");
+    assert!(status.success(), "ip {arguments:?}");
+}
+
+/// A desired state for `own` with the peers and blocks given.
+pub(crate) fn desired(own: Ipv4Addr, as_number: u32, peers: &[(Ipv4Addr, u32)], blocks: &[&str]) -> DesiredBgp {
+    let peer = |(address, as_number): &(Ipv4Addr, u32)| DesiredPeer {
+        address: IpAddr::V4(*address),
+        port: PORT,
+        as_number: AsNumber::new(*as_number),
+        kind: PeerKind::Mesh,
+        name: address.to_string(),
+    };
+    DesiredBgp {
+        local: Some(LocalSpeaker {
+            node: own.to_string(),
+            as_number: AsNumber::new(as_number),
+            router_id: own,
+            ipv4: Some(own),
+        }),
+        peers: peers.iter().map(peer).collect(),
+        originated: blocks.iter().map(|block| block.parse().unwrap()).collect(),
+    }
+}
+
+/// A native backend and what it has told so far.
+pub(crate) struct Native {
+    pub(crate) backend: NativeBackend,
+    pub(crate) routes: BTreeMap<Cidr, LearnedRoute>,
+    pub(crate) settled: bool,
+}
+
+impl Native {
+    pub(crate) async fn start(own: Ipv4Addr, desired: &DesiredBgp) -> Self {
+        let speaker = SpeakerConfig { seed: u64::from(u32::from(own)), ..SpeakerConfig::default() };
+        let listen = SocketAddr::from((own, PORT));
+        let mut backend = NativeBackend::start(NativeConfig { listen, speaker }).unwrap();
+        backend.apply(desired).await.unwrap();
+        Self { backend, routes: BTreeMap::new(), settled: false }
+    }
+
+    /// Takes events until the condition holds.
+    pub(crate) async fn until(&mut self, what: &str, condition: impl Fn(&Self) -> bool) {
+        let wait = async {
+            while !condition(self) {
+                match self.backend.next_event().await.unwrap() {
+                    BgpEvent::RouteSet(route) => drop(self.routes.insert(route.prefix, route)),
+                    BgpEvent::RouteRemoved(prefix) => drop(self.routes.remove(&prefix)),
+                    BgpEvent::Settled => self.settled = true,
+                    _ => {}
+                }
+            }
+        };
+        if tokio::time::timeout(DEADLINE, wait).await.is_err() {
+            panic!("not within {DEADLINE:?}: {what}; routes {:?}; status {:#?}", self.routes, self.backend.status());
+        }
+    }
+
+    pub(crate) fn next_hop(&self, prefix: &str) -> Option<IpAddr> {
+        self.routes.get(&prefix.parse().unwrap()).map(|route| route.next_hop)
+    }
+
+    pub(crate) fn is_established(&self) -> bool {
+        let established = calico_bgp::SessionState::Established;
+        self.backend.status().peers.iter().all(|peer| peer.state == established)
+    }
+}
