@@ -12,8 +12,8 @@ Examples:
   calicoctl get gnp allow-dns -o yaml | calicoctl apply -f -
   calicoctl delete -f policy.yaml
 
-The datastore is chosen by the configuration file (-c) or by the environment: DATASTORE_TYPE (sqlite or etcdv3),
-CALICO_DATASTORE_PATH, ETCD_ENDPOINTS and the rest of upstream's variables.
+The datastore is chosen by the configuration file (-c) or by the environment: DATASTORE_TYPE (sqlite,
+etcdv3), CALICO_DATASTORE_PATH, ETCD_ENDPOINTS and the rest of upstream's variables.
 
 Exit codes: 0 success, 1 failure, 2 wrong usage.";
 
@@ -25,7 +25,7 @@ Kinds (any case; singular, plural or short):
 
 /// Reads and changes Calico's resources.
 #[derive(Debug, Parser)]
-#[command(name = "calicoctl", version, after_help = EXAMPLES, disable_help_subcommand = true)]
+#[command(name = "calicoctl", version, after_help = EXAMPLES, disable_help_subcommand = true, term_width = 100)]
 pub(crate) struct Cli {
     /// Configuration file of kind CalicoAPIConfig [default: /etc/calico/calicoctl.cfg, if it exists]
     #[arg(short, long, global = true, value_name = "FILE")]
@@ -141,15 +141,15 @@ pub(crate) struct Target {
 /// How resources are shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
-    /// Table
+    /// The most important fields
     #[value(name = "table", alias = "ps")]
     Table,
-    /// Table with more columns
+    /// More fields
     Wide,
-    /// YAML, to be read by apply
+    /// Everything; apply reads it
     #[value(alias = "yml")]
     Yaml,
-    /// JSON
+    /// Everything; apply reads it
     Json,
     /// KIND/NAME, one a line
     Name,

@@ -35,7 +35,8 @@ const MAX_LISTED: usize = 20;
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Usage(message) | Self::Message(message) => f.write_str(message),
+            Self::Usage(message) => write!(f, "error: {message}\n\nFor more information, try 'calicoctl --help'."),
+            Self::Message(message) => f.write_str(message),
             Self::Input(faults) => {
                 for (index, fault) in faults.iter().take(MAX_LISTED).enumerate() {
                     if index > 0 {

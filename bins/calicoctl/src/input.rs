@@ -14,6 +14,9 @@ use crate::failure::{Failure, InputFault};
 /// Namespace of resources that name none.
 pub(crate) const DEFAULT_NAMESPACE: &str = "default";
 
+/// What `-f -` is called in messages.
+const STDIN: &str = "standard input";
+
 /// A document that satisfies the rules of its kind.
 #[derive(Debug)]
 pub(crate) struct Item {
@@ -54,7 +57,7 @@ pub(crate) fn documents(
 /// Names and texts behind one `-f`.
 fn texts(file: &Path, options: &FileOptions, stdin: &mut dyn Read) -> Result<Vec<(String, String)>, String> {
     if file == Path::new("-") {
-        return bounded("-", stdin).map(|text| vec![("-".to_owned(), text)]);
+        return bounded(STDIN, stdin).map(|text| vec![(STDIN.to_owned(), text)]);
     }
     let mut names = Vec::new();
     if file.is_dir() {

@@ -54,8 +54,24 @@ pub(super) const fn leaf(read: Leaf) -> Shape {
 
 /// Reads a leaf of type `T`.
 pub(super) fn of<T: DeserializeOwned + Serialize>(value: &Value) -> Result<Value, String> {
-    let typed = T::deserialize(value).map_err(|error| error.to_string())?;
+    let typed = T::deserialize(value).map_err(|error| plain(&error.to_string()))?;
     serde_json::to_value(typed).map_err(|error| error.to_string())
+}
+
+/// serde's messages in an operator's words: without what was found (it is shown beside) and without names of Rust types.
+fn plain(message: &str) -> String {
+    let is_serdes = ["invalid type", "invalid value", "unknown variant"].iter().any(|begin| message.starts_with(begin));
+    let Some((_, expected)) = message.split_once(", expected ").filter(|_| is_serdes) else { return message.into() };
+    let expected = match expected {
+        "f64" => "a number",
+        "a boolean" => "true or false",
+        "a string" => "text: put it in quotes",
+        "u8" => "a whole number from 0 to 255",
+        "u16" => "a whole number from 0 to 65535",
+        "u32" | "u64" | "usize" => "a whole number, not negative",
+        other => other,
+    };
+    alloc::format!("expected {}", expected.replace('`', ""))
 }
 
 /// How closely a document is looked at.

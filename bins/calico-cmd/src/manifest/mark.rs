@@ -48,38 +48,49 @@ impl Marked {
         }
     }
 
-    /// Follows a path such as `spec.ingress[0].source.selector` as far as it goes. Names may hold dots (label keys), so the longest
-    /// member name that fits is taken.
-    pub(super) fn locate(&self, path: &str, offset: Option<usize>) -> Position {
-        let (mut node, mut place, mut rest) = (self, self.value, path);
-        loop {
-            let step = match &node.children {
-                Children::Map(members) => {
-                    let rest = rest.strip_prefix('.').unwrap_or(rest);
-                    let follows = |rest: &str| rest.is_empty() || rest.starts_with(['.', '[']);
-                    let fitting = members.iter().filter_map(|(name, key, node)| {
-                        let rest = rest.strip_prefix(name.as_str()).filter(|rest| follows(rest))?;
-                        Some((name.len(), *key, node, rest))
-                    });
-                    fitting.max_by_key(|(length, ..)| *length).map(|(_, key, node, rest)| (key, node, rest))
-                }
-                Children::List(elements) => {
-                    index(rest).and_then(|(index, rest)| elements.get(index).map(|node| (node.value, node, rest)))
-                }
-                Children::None => None,
-            };
-            let Some((key, next, after)) = step.filter(|_| !rest.is_empty()) else { break };
-            (node, place, rest) = (next, key, after);
-        }
-        // A fault of a value is shown at the value, a fault of an absent or unknown member at the name it belongs to.
+    /// Where the value at a path was written, or as much of the path as there is.
+    pub(super) fn locate_value(&self, path: &str, offset: Option<usize>) -> Position {
+        let (node, name, rest) = self.follow(path);
         match (rest.is_empty(), &node.children) {
             (true, Children::None) if !path.is_empty() => {
                 let shift = offset.filter(|_| node.is_flat).unwrap_or_default();
                 Position { column: node.value.column + shift, ..node.value }
             }
-            _ => place,
+            _ => name,
         }
     }
+
+    /// Where the name at the end of a path was written, or as much of the path as there is.
+    pub(super) fn locate_name(&self, path: &str) -> Position {
+        self.follow(path).1
+    }
+
+    /// Follows a path such as `spec.ingress[0].source.selector` as far as it goes: the node, the place of its name, and the rest of
+    /// the path. Names may hold dots (label keys), so the longest member name that fits is taken.
+    fn follow<'p>(&self, path: &'p str) -> (&Self, Position, &'p str) {
+        let (mut node, mut name, mut rest) = (self, self.value, path);
+        while !rest.is_empty() {
+            let step = match &node.children {
+                Children::Map(members) => member(members, rest.strip_prefix('.').unwrap_or(rest)),
+                Children::List(elements) => {
+                    index(rest).and_then(|(index, rest)| elements.get(index).map(|node| (node.value, node, rest)))
+                }
+                Children::None => None,
+            };
+            let Some((next_name, next, after)) = step else { break };
+            (node, name, rest) = (next, next_name, after);
+        }
+        (node, name, rest)
+    }
+}
+
+fn member<'m, 'p>(members: &'m [(String, Position, Marked)], rest: &'p str) -> Option<(Position, &'m Marked, &'p str)> {
+    let follows = |rest: &str| rest.is_empty() || rest.starts_with(['.', '[']);
+    let fitting = members.iter().filter_map(|(name, at, node)| {
+        let rest = rest.strip_prefix(name.as_str()).filter(|rest| follows(rest))?;
+        Some((name.len(), *at, node, rest))
+    });
+    fitting.max_by_key(|(length, ..)| *length).map(|(_, at, node, rest)| (at, node, rest))
 }
 
 fn index(rest: &str) -> Option<(usize, &str)> {

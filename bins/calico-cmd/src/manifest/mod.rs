@@ -15,7 +15,7 @@ mod scalar;
 use std::fmt;
 use std::sync::Arc;
 
-use calico_core::resource::Fault;
+use calico_core::resource::{Fault, FaultSort};
 use serde_json::Value;
 
 use mark::Marked;
@@ -28,7 +28,7 @@ pub const MAX_BYTES: usize = 10 * 1024 * 1024;
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Document {
-    /// File it came from; `-` for standard input.
+    /// What it was read from, as given to [`read`].
     pub source: Arc<str>,
     /// Number of the document in the file, from 1.
     pub number: usize,
@@ -45,7 +45,7 @@ pub struct Document {
 #[error("{source_name}, document {document}, line {}, column {}: {reason}", position.line, position.column)]
 #[non_exhaustive]
 pub struct SyntaxError {
-    /// File; `-` for standard input.
+    /// What it was read from, as given to [`read`].
     pub source_name: Arc<str>,
     /// Number of the document in the file, from 1.
     pub document: usize,
@@ -113,9 +113,12 @@ impl Document {
         self.value.get("kind").and_then(Value::as_str)
     }
 
-    /// Where a fault was written; for an absent field, where its parent was.
+    /// Where a fault was written: a value at the value, an unknown field at its name, an absent field at its parent.
     pub fn position(&self, fault: &Fault) -> Position {
-        self.marks.locate(&fault.path, fault.offset)
+        match fault.sort {
+            FaultSort::Value => self.marks.locate_value(&fault.path, fault.offset),
+            _ => self.marks.locate_name(&fault.path),
+        }
     }
 
     /// The place of a fault, with the line it stands on.
@@ -135,7 +138,7 @@ impl Document {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Place {
-    /// File; `-` for standard input.
+    /// What it was read from, as given to [`read`].
     pub source: Arc<str>,
     /// Number of the document in the file, from 1.
     pub document: usize,
