@@ -36,6 +36,8 @@ pub(crate) enum Command {
     Status(StatusArgs),
     /// Probe all pairs of a running network and compare with what its datastore says now
     Check(StatusArgs),
+    /// Stop the agent of one host and start it anew; traffic goes on meanwhile
+    Restart(RestartArgs),
     /// Run a command inside a host or pod, with the host's environment and all of Calico's programs on its PATH
     ///
     /// Without a command, a shell. `calico-lab exec h1 -- calico-node status`, `calico-lab exec h1-p1 -- ping 10.112.0.1`.
@@ -113,6 +115,19 @@ pub(crate) struct StatusArgs {
     /// Print one JSON document instead of tables
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// Arguments of `restart`.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct RestartArgs {
+    #[command(flatten)]
+    pub(crate) which: NameArgs,
+    /// Host, such as h1
+    #[arg(value_name = "HOST")]
+    pub(crate) host: String,
+    /// Kill it as `kill -9` does, instead of asking it to stop
+    #[arg(long)]
+    pub(crate) kill: bool,
 }
 
 /// Arguments of `exec`.

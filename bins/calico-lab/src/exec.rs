@@ -45,7 +45,7 @@ pub(crate) enum Place {
 }
 
 impl Place {
-    fn parse(text: &str, plan: &Plan) -> Result<Self, LabError> {
+    pub(crate) fn parse(text: &str, plan: &Plan) -> Result<Self, LabError> {
         let host = plan.hosts().find(|host| host.to_string() == text).map(Self::Host);
         let pod = || plan.pods().find(|pod| pod.to_string() == text).map(Self::Pod);
         let segment = || (text == "net").then_some(Self::Segment);

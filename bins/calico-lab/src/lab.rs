@@ -8,7 +8,7 @@ use calico_dataplane::netns::{Netns, named};
 use crate::agent;
 use crate::cni;
 use crate::error::{Context, LabError};
-use crate::plan::Plan;
+use crate::plan::{HostId, Plan};
 use crate::process::{self, ProcessId};
 use crate::programs;
 use crate::progress::Progress;
@@ -84,6 +84,22 @@ impl Lab {
         }
         progress.done(format!("{} pods attached by CNI", self.record.pods.len()));
         Ok(())
+    }
+
+    /// Ends the agent of a host and starts another, until that one is ready.
+    pub(crate) async fn restart(&mut self, host: HostId, kill: bool, progress: &Progress) -> Result<(), LabError> {
+        let place = self.record.agents.iter_mut().find(|agent| agent.host == host);
+        let agent = place.ok_or_else(|| LabError::new(format!("host {host} has no agent")))?;
+        progress.step(format!("restarting calico-node on {host}"));
+        let gone =
+            if kill { process::kill_now(agent.process) } else { process::end(&[agent.process], PATIENCE).is_empty() };
+        if !gone {
+            return Err(LabError::new(format!("process {} does not end", agent.process.pid)));
+        }
+        let child = agent::spawn(&self.state, &self.record.plan, host)?;
+        agent.process = started(&child)?;
+        self.adopt(child)?;
+        agent::wait_until_ready(self, progress).await
     }
 
     fn adopt(&mut self, child: Child) -> Result<(), LabError> {

@@ -41,8 +41,9 @@ use std::process::ExitCode;
 use clap::Parser;
 use tokio::signal::unix::{SignalKind, signal};
 
-use cli::{Cli, Command, NameArgs, SizeArgs, StatusArgs, UpArgs};
+use cli::{Cli, Command, NameArgs, RestartArgs, SizeArgs, StatusArgs, UpArgs};
 use error::{Context, LabError};
+use exec::Place;
 use lab::Lab;
 use plan::Plan;
 use programs::Program;
@@ -55,6 +56,7 @@ pub fn main_from(arguments: Vec<OsString>) -> ExitCode {
     let name = arguments.first().cloned().unwrap_or_default();
     match Program::called(Path::new(&name)) {
         Program::Lab => lab_from(arguments),
+        Program::Ctl => calicoctl::run_process(arguments).into(),
         other => {
             eprintln!("{} is not linked into this program", other.name());
             ExitCode::FAILURE
@@ -86,6 +88,7 @@ fn run(command: Command) -> Result<ExitCode, LabError> {
         Command::Up(arguments) => runtime.block_on(up(&arguments)),
         Command::Down(arguments) => down(&arguments),
         Command::Status(arguments) => runtime.block_on(show(&arguments)),
+        Command::Restart(arguments) => runtime.block_on(restart(&arguments)),
         Command::Exec(arguments) => exec::run(&arguments),
     }
 }
@@ -130,6 +133,17 @@ fn down(which: &NameArgs) -> Result<ExitCode, LabError> {
     let state = StateDir::new(&which.state, &which.name)?;
     let text = if lab::down(&state, &progress)? { "network removed" } else { "no network there: nothing to do" };
     progress.done(text);
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn restart(arguments: &RestartArgs) -> Result<ExitCode, LabError> {
+    let progress = Progress::start();
+    let mut lab = Lab::find(StateDir::new(&arguments.which.state, &arguments.which.name)?)?;
+    let Place::Host(host) = Place::parse(&arguments.host, &lab.record.plan)? else {
+        return Err(LabError::Usage(format!("{} is no host: pods have no agent", arguments.host)));
+    };
+    lab.restart(host, arguments.kill, &progress).await?;
+    progress.done(format!("calico-node on {host} is anew in sync"));
     Ok(ExitCode::SUCCESS)
 }
 

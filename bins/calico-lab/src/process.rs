@@ -38,16 +38,32 @@ impl ProcessId {
     }
 }
 
+/// Kills a process without asking, and waits until it is gone.
+pub(crate) fn kill_now(process: ProcessId) -> bool {
+    insist(&[process], Signal::SIGKILL, Duration::from_secs(5))
+}
+
 /// Ends processes: asks first, and after `patience` insists. Returns those that outlived even that.
 pub(crate) fn end(processes: &[ProcessId], patience: Duration) -> Vec<ProcessId> {
-    for (signal, patience) in [(Signal::SIGTERM, patience), (Signal::SIGKILL, Duration::from_secs(5))] {
-        processes.iter().for_each(|process| process.signal(signal));
-        let deadline = Instant::now() + patience;
-        while processes.iter().any(|process| process.is_alive()) && Instant::now() < deadline {
-            std::thread::sleep(POLL);
-        }
+    if !insist(processes, Signal::SIGTERM, patience) {
+        insist(processes, Signal::SIGKILL, Duration::from_secs(5));
     }
     processes.iter().copied().filter(|process| process.is_alive()).collect()
+}
+
+/// Sends a signal to all and waits until they are gone; `false` when they are not, in time.
+fn insist(processes: &[ProcessId], signal: Signal, patience: Duration) -> bool {
+    processes.iter().for_each(|process| process.signal(signal));
+    let deadline = Instant::now() + patience;
+    loop {
+        if !processes.iter().any(|process| process.is_alive()) {
+            return true;
+        }
+        if Instant::now() > deadline {
+            return false;
+        }
+        std::thread::sleep(POLL);
+    }
 }
 
 /// Processes that live in one of these namespaces: whatever was started there and escaped its record.

@@ -34,7 +34,7 @@ pub(crate) fn environment(state: &StateDir, plan: &Plan) -> Vec<(&'static str, O
     match plan.datastore {
         DatastoreKind::Sqlite => variables.extend([
             ("DATASTORE_TYPE", "sqlite".into()),
-            ("CALICO_SQLITE_PATH", state.store().join("calico.db").into()),
+            (calico_cmd::store::PATH_ENV, state.store().join("calico.db").into()),
         ]),
         DatastoreKind::Etcd => variables
             .extend([("DATASTORE_TYPE", "etcdv3".into()), ("ETCD_ENDPOINTS", format!("http://{}", endpoint()).into())]),

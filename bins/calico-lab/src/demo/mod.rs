@@ -144,3 +144,86 @@ fn changed(before: &[Question], after: &[Question]) -> Vec<Question> {
     let changed: Vec<Question> = differ.map(|(_, after)| *after).collect();
     if changed.is_empty() { after.to_vec() } else { changed }
 }
+
+#[cfg(test)]
+mod tests {
+    use calico_core::flow::Decision;
+    use calico_core::resource::{Kind, Resource};
+    use serde_json::json;
+
+    use super::*;
+    use crate::cli::DatastoreKind;
+    use crate::plan::PodId;
+    use crate::probe::{Kind as ProbeKind, Probe};
+    use crate::state::AttachedPod;
+
+    fn record() -> Record {
+        let plan = Plan { name: "t".into(), hosts: 3, pods: 2, datastore: DatastoreKind::Sqlite };
+        let attached = |(pod, last): (PodId, u8)| AttachedPod { pod, address: [10, 112, 0, last].into(), add_ms: 1.0 };
+        let pods = plan.pods().zip(1..).map(attached).collect();
+        Record { plan, complete: false, agents: Vec::new(), servers: Vec::new(), pods }
+    }
+
+    /// Endpoints and their profile, as the plugin and the labelling make them.
+    fn endpoints(record: &Record) -> Vec<Resource> {
+        let mut documents: Vec<_> = record.pods.iter().map(|attached| {
+            let (pod, role) = (attached.pod, attached.pod.role());
+            json!({
+                "apiVersion": "projectcalico.org/v3",
+                "kind": "WorkloadEndpoint",
+                "metadata": {"namespace": role.namespace(), "labels": {"role": role.label(), "host": pod.host.to_string()}},
+                "spec": {
+                    "orchestrator": "cni", "node": pod.host.to_string(), "containerID": pod.container_id(), "endpoint": "eth0",
+                    "interfaceName": format!("cali{}", pod.container_id()), "profiles": ["lab"],
+                    "ipNetworks": [format!("{}/32", attached.address)],
+                    "ports": [{"name": "web", "protocol": "TCP", "port": 8080}],
+                },
+            })
+        }).collect();
+        documents.push(json!({
+            "apiVersion": "projectcalico.org/v3",
+            "kind": "Profile",
+            "metadata": {"name": "lab"},
+            "spec": {"egress": [{"action": "Allow"}], "ingress": [{"action": "Allow", "source": {"selector": "has(lab)"}}],
+                     "labelsToApply": {"lab": ""}},
+        }));
+        let mut resources = oracle::read("test", &serde_json::Value::from(documents).to_string()).unwrap();
+        resources.extend(Resource::initial_tiers());
+        resources
+    }
+
+    fn probes(record: &Record) -> Vec<Probe> {
+        let pods = || record.pods.iter().map(|attached| attached.pod);
+        let pairs = pods().flat_map(|from| pods().filter(move |to| *to != from).map(move |to| (from, to)));
+        pairs.flat_map(|(from, to)| ProbeKind::all().map(move |kind| Probe { from, to, kind })).collect()
+    }
+
+    #[test]
+    fn the_policy_set_is_what_calicoctl_accepts() {
+        let text = policies(&record()).unwrap();
+        for document in calico_cmd::manifest::read("policies.yaml", &text).unwrap() {
+            let kind = document.kind().and_then(Kind::from_name).unwrap();
+            let read = Resource::decode_strict(kind, &document.value, None);
+            assert!(read.is_ok(), "{kind}: {read:?}");
+        }
+    }
+
+    /// Every kind of packet is both allowed and denied somewhere, or the demo would prove less than it shows.
+    #[test]
+    fn the_policy_set_decides_every_kind_both_ways() {
+        let record = record();
+        let mut resources = endpoints(&record);
+        let open = Oracle::new(&resources, &record.pods).unwrap().questions(&probes(&record)).unwrap();
+        assert!(open.iter().all(|question| question.expected == Decision::Allow));
+        resources.extend(oracle::read("policies", &policies(&record).unwrap()).unwrap());
+        let closed = Oracle::new(&resources, &record.pods).unwrap().questions(&probes(&record)).unwrap();
+        for kind in ProbeKind::all() {
+            for decision in [Decision::Allow, Decision::Deny] {
+                let is = |question: &Question| question.probe.kind == kind && question.expected == decision;
+                assert!(closed.iter().any(is), "{kind} is never {decision:?}");
+            }
+        }
+        assert_eq!(changed(&open, &open).len(), open.len());
+        assert!(changed(&open, &closed).iter().all(|question| question.expected == Decision::Deny));
+    }
+}
