@@ -94,7 +94,7 @@ impl Seen {
 #[test]
 fn the_program_decides_as_the_specification_does() {
     let mut seen = Seen::default();
-    for seed in 0..150 {
+    for seed in 0..90 {
         let mut generator = if seed % 3 == 0 { Generator::with_faults(seed) } else { Generator::new(seed) };
         let (mut node, mut objects) = (Node::new(), BTreeMap::new());
         for round in 0..4 {
@@ -114,7 +114,7 @@ fn the_program_decides_as_the_specification_does() {
             }
         }
     }
-    assert!(seen.allowed > 3_000 && seen.denied > 3_000, "{seen:?}");
+    assert!(seen.allowed > 1_500 && seen.denied > 1_500, "{seen:?}");
 }
 
 struct Case<'a> {
