@@ -34,6 +34,14 @@ pub enum DataplaneError {
         /// What to do.
         advice: String,
     },
+    /// The object says something that no kernel object can say.
+    #[error("{object} cannot be written: {detail}")]
+    Unwritable {
+        /// Which object.
+        object: String,
+        /// What is odd about it.
+        detail: String,
+    },
     /// A reply that does not parse.
     #[error("unexpected reply from the kernel to {operation}: {detail}")]
     Reply {

@@ -3,9 +3,17 @@
 mod backend;
 mod error;
 #[cfg(feature = "linux")]
+mod linux;
+#[cfg(feature = "linux")]
+mod netlink;
+#[cfg(feature = "linux")]
 pub mod netns;
+#[cfg(feature = "linux")]
+mod nftables;
 pub mod reconcile;
 pub mod recording;
+#[cfg(feature = "linux")]
+mod sysctl;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 #[cfg(feature = "linux")]
@@ -13,3 +21,5 @@ pub mod workload;
 
 pub use backend::{ApplyReport, Dataplane, HostChange, LinkState, Observed, ObservedChain, ObservedSet, RouteFailure};
 pub use error::DataplaneError;
+#[cfg(feature = "linux")]
+pub use linux::{LinuxConfig, LinuxDataplane};

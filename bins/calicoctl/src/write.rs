@@ -1,7 +1,6 @@
 //! Changes to the datastore, one resource at a time.
 
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use calico_core::resource::{Metadata, merge_newer};
 use calico_datastore::{
@@ -88,7 +87,7 @@ impl Writer<'_> {
         if let Some(metadata) = resource.metadata_mut() {
             *metadata = Metadata {
                 uid: Some(uuid(self.ids.draw())),
-                creation_timestamp: Some(rfc3339(self.clock.now())),
+                creation_timestamp: Some(self.clock.now().rfc3339()),
                 resource_version: None,
                 ..std::mem::take(metadata)
             };
@@ -100,7 +99,7 @@ impl Writer<'_> {
         let mut resource = item.resource.clone();
         if let (Some(metadata), Some(old)) = (resource.metadata_mut(), stored.resource.metadata()) {
             let uid = old.uid.clone().unwrap_or_else(|| uuid(self.ids.draw()));
-            let created = old.creation_timestamp.clone().unwrap_or_else(|| rfc3339(self.clock.now()));
+            let created = old.creation_timestamp.clone().unwrap_or_else(|| self.clock.now().rfc3339());
             metadata.uid = Some(uid);
             metadata.creation_timestamp = Some(created);
             metadata.resource_version = None;
@@ -142,34 +141,12 @@ fn uuid(bits: u128) -> String {
     format!("{}-{}-{}-{}-{}", part(0, 8), part(8, 12), part(12, 16), part(16, 20), part(20, 32))
 }
 
-/// Whole seconds in UTC.
-fn rfc3339(time: SystemTime) -> String {
-    let seconds = time.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
-    let (days, rest) = (seconds / 86_400, seconds % 86_400);
-    let (hour, minute, second) = (rest / 3_600, rest / 60 % 60, rest % 60);
-    // Days to a civil date, with years that begin in March so that the leap day comes last.
-    let shifted = days + 719_468;
-    let (era, day_of_era) = (shifted / 146_097, shifted % 146_097);
-    let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month_from_march = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
-    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
-    let year = era * 400 + year_of_era + u64::from(month <= 2);
-    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Duration;
 
     #[test]
-    fn time_and_identity_have_their_standard_form() {
-        let at = |seconds| rfc3339(UNIX_EPOCH + Duration::from_secs(seconds));
-        assert_eq!(at(0), "1970-01-01T00:00:00Z");
-        assert_eq!(at(951_782_400), "2000-02-29T00:00:00Z");
-        assert_eq!(at(1_767_225_599), "2025-12-31T23:59:59Z");
+    fn identity_has_its_standard_form() {
         assert_eq!(uuid(u128::MAX), "ffffffff-ffff-4fff-bfff-ffffffffffff");
         assert_eq!(uuid(0), "00000000-0000-4000-8000-000000000000");
     }

@@ -4,12 +4,13 @@
 //! shapes of policies again, except their rules.
 
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 
 use super::diagnostic::Problem;
-use super::scope::{self, NAMESPACE, NAMESPACE_PREFIX, SERVICE_ACCOUNT, SERVICE_ACCOUNT_PREFIX};
+use super::scope::{self, NAMESPACE_PREFIX, SERVICE_ACCOUNT, SERVICE_ACCOUNT_PREFIX};
 use crate::resource::{
-    GlobalNetworkPolicySpec, Kind, NetworkPolicySpec, NetworkSetSpec, Object, PolicyType, ProfileSpec, Resource,
-    ResourceKey, Rule, TierSpec, WorkloadEndpointSpec,
+    DEFAULT_TIER, GlobalNetworkPolicySpec, Kind, NAMESPACE_LABEL, NetworkPolicySpec, NetworkSetSpec, Object,
+    PolicyType, ProfileSpec, Resource, ResourceKey, Rule, TierSpec, WorkloadEndpointSpec, implied_types,
 };
 use crate::selector::Selector;
 use crate::update::Update;
@@ -50,7 +51,7 @@ macro_rules! view {
 }
 
 view!(
-    /// A workload endpoint with at least one address.
+    /// A workload endpoint with an interface and at least one address.
     Endpoint, Resource::WorkloadEndpoint(object) => object, WorkloadEndpointSpec
 );
 view!(
@@ -111,9 +112,9 @@ pub(super) fn admit(update: &Update) -> (Admitted, Option<Problem>) {
         Kind::WorkloadEndpoint => {
             let endpoint = value.and_then(Endpoint::new);
             let problem = wrong(endpoint.is_some());
-            match endpoint.filter(Endpoint::has_address) {
-                None if value.is_some() => (Admitted::Endpoint(None), problem.or(Some(Problem::NoAddress))),
-                endpoint => (Admitted::Endpoint(endpoint), problem),
+            match endpoint.as_ref().and_then(Endpoint::missing_part) {
+                Some(missing) => (Admitted::Endpoint(None), Some(missing)),
+                None => (Admitted::Endpoint(endpoint), problem),
             }
         }
         Kind::NetworkSet | Kind::GlobalNetworkSet => {
@@ -166,21 +167,23 @@ fn assemble(
     (governs_ingress, governs_egress): (bool, bool),
     source: &Arc<Resource>,
 ) -> Policy {
-    let tier = if tier.is_empty() { "default" } else { tier };
+    let tier = if tier.is_empty() { DEFAULT_TIER } else { tier };
     Policy { selector, tier: tier.into(), order, governs_ingress, governs_egress, source: source.clone() }
 }
 
-/// The API's default: egress when there are only egress rules, ingress when there are only ingress rules or none at all.
 fn directions(types: &[PolicyType], ingress: &[Rule], egress: &[Rule]) -> (bool, bool) {
-    if types.is_empty() {
-        return (!ingress.is_empty() || egress.is_empty(), !egress.is_empty());
-    }
+    let implied = if types.is_empty() { implied_types(ingress, egress) } else { Vec::new() };
+    let types = if types.is_empty() { &implied } else { types };
     (types.contains(&PolicyType::Ingress), types.contains(&PolicyType::Egress))
 }
 
 impl Endpoint {
-    fn has_address(&self) -> bool {
-        self.object().is_some_and(|object| !object.spec.ip_networks.is_empty())
+    fn missing_part(&self) -> Option<Problem> {
+        let spec = &self.object()?.spec;
+        match spec.interface_name {
+            None => Some(Problem::NoInterface),
+            Some(_) => spec.ip_networks.is_empty().then_some(Problem::NoAddress),
+        }
     }
 
     /// Own labels. What can be known from key and specification is taken from there, and labels that only profiles may hand
@@ -192,15 +195,23 @@ impl Endpoint {
         let stored = object.into_iter().flat_map(|object| &object.metadata.labels);
         let stored = stored.map(|(name, value)| (name.as_str(), value.as_str())).filter(move |(name, _)| {
             let inherited = name.starts_with(NAMESPACE_PREFIX) || name.starts_with(SERVICE_ACCOUNT_PREFIX);
-            let known = *name == NAMESPACE && namespace.is_some() || *name == SERVICE_ACCOUNT && account.is_some();
+            let known =
+                *name == NAMESPACE_LABEL && namespace.is_some() || *name == SERVICE_ACCOUNT && account.is_some();
             !inherited && !known
         });
-        let known = [(NAMESPACE, namespace), (SERVICE_ACCOUNT, account)];
+        let known = [(NAMESPACE_LABEL, namespace), (SERVICE_ACCOUNT, account)];
         stored.chain(known.into_iter().filter_map(|(name, value)| Some((name, value?))))
     }
 
     pub(super) fn profiles(&self) -> impl Iterator<Item = &str> + Clone {
         self.object().into_iter().flat_map(|object| &object.spec.profiles).map(alloc::string::String::as_str)
+    }
+}
+
+impl Profile {
+    /// The profile that exists without being stored.
+    pub(super) fn default_allow() -> Option<Self> {
+        Self::new(&Arc::new(Resource::default_allow_profile()))
     }
 }
 
@@ -210,7 +221,7 @@ impl NetworkSet {
         let namespace = key.namespace();
         let stored = self.object().into_iter().flat_map(|object| &object.metadata.labels);
         let stored = stored.map(|(name, value)| (name.as_str(), value.as_str()));
-        let stored = stored.filter(move |(name, _)| !(*name == NAMESPACE && namespace.is_some()));
-        stored.chain(namespace.map(|namespace| (NAMESPACE, namespace)))
+        let stored = stored.filter(move |(name, _)| !(*name == NAMESPACE_LABEL && namespace.is_some()));
+        stored.chain(namespace.map(|namespace| (NAMESPACE_LABEL, namespace)))
     }
 }

@@ -27,8 +27,8 @@ pub enum Problem {
     /// An endpoint without addresses counts as absent.
     #[error("it has no ipNetworks; it is treated as absent")]
     NoAddress,
-    /// An endpoint of this host without an interface cannot be policed; it still feeds sets.
-    #[error("it has no interfaceName, so nothing is programmed for it")]
+    /// An endpoint without a host-side interface counts as absent.
+    #[error("it has no interfaceName; it is treated as absent")]
     NoInterface,
     /// Another endpoint of this host, with a smaller key, has the same interface.
     #[error("its interface {interface} is taken by {by}; it is inactive until that goes")]
@@ -83,9 +83,6 @@ pub enum RuleFault {
     /// Endpoints of services are not known.
     #[error("services conditions are not supported without a source of EndpointSlices")]
     Services,
-    /// Numbers of ports mean nothing without TCP, UDP or SCTP.
-    #[error("port numbers need protocol TCP, UDP or SCTP")]
-    PortsWithoutProtocol,
     /// There are two IP versions.
     #[error("ipVersion is {0} and must be 4 or 6")]
     IpVersion(u8),

@@ -39,8 +39,7 @@ impl Dispatch {
     ) -> Vec<Change> {
         let here = endpoint.filter(|endpoint| self.is_local(endpoint));
         let interface = here.and_then(|endpoint| endpoint.object()?.spec.interface_name);
-        let missing = here.is_some() && interface.is_none();
-        diagnostics.set(key, Finder::Dispatch, missing.then_some(Problem::NoInterface).into_iter().collect());
+        diagnostics.set(key, Finder::Dispatch, Vec::new());
         let former = self.local.get(key).map(|(interface, _)| *interface);
         let mut changes = Vec::new();
         if former.is_some() && former != interface {

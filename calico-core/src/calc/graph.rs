@@ -6,7 +6,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use super::active_rules::{Activation, Dirty};
-use super::admit::{self, Admitted, Endpoint};
+use super::admit::{self, Admitted, Endpoint, Profile};
 use super::diagnostic::{Diagnostics, Finder, Problem};
 use super::dispatch::Dispatch;
 use super::event::{
@@ -16,7 +16,7 @@ use super::ip_set::IpSets;
 use super::policy_order::PolicyOrder;
 use super::rule_scan::{self, Scan};
 use super::sequence::Batch;
-use crate::resource::{Action, Kind, PolicyType, ResourceKey};
+use crate::resource::{Action, DEFAULT_ALLOW_PROFILE, Kind, PolicyType, ResourceKey};
 use crate::update::Update;
 
 /// Calculates what one host must enforce, change by change.
@@ -53,7 +53,7 @@ struct Sent {
 impl Graph {
     /// A graph for the host of that node name.
     pub fn new(host: &str) -> Self {
-        Self {
+        let mut graph = Self {
             dispatch: Dispatch::new(host),
             activation: Activation::default(),
             order: PolicyOrder::default(),
@@ -62,7 +62,9 @@ impl Graph {
             policies: BTreeMap::new(),
             profiles: BTreeMap::new(),
             endpoints: BTreeMap::new(),
-        }
+        };
+        graph.set_profile(&DEFAULT_ALLOW_PROFILE.into(), None);
+        graph
     }
 
     /// Takes in the new state of one key. Cheap: the work is done by the next flush.
@@ -82,10 +84,7 @@ impl Graph {
             Admitted::NetworkSet(set) => self.sets.set_network_set(key, set.as_ref()),
             Admitted::Profile(profile) => {
                 let ResourceKey::Named { name, .. } = key else { return };
-                let labels = profile.as_ref().and_then(|one| one.object()).map(|object| &object.spec.labels_to_apply);
-                let pairs = labels.map(|labels| labels.iter().map(|(name, value)| (name.as_str(), value.as_str())));
-                self.sets.set_profile_labels(name, pairs);
-                self.activation.set_profile(name, profile);
+                self.set_profile(name, profile);
             }
             Admitted::Tier(tier) => {
                 let ResourceKey::Named { name, .. } = key else { return };
@@ -126,6 +125,15 @@ impl Graph {
     /// Grows whenever [`Graph::diagnostics`] changes.
     pub const fn diagnostics_revision(&self) -> u64 {
         self.diagnostics.revision()
+    }
+
+    fn set_profile(&mut self, name: &Arc<str>, profile: Option<Profile>) {
+        let built_in = || Kind::Profile.is_built_in(name).then(Profile::default_allow).flatten();
+        let profile = profile.or_else(built_in);
+        let labels = profile.as_ref().and_then(|one| one.object()).map(|object| &object.spec.labels_to_apply);
+        let pairs = labels.map(|labels| labels.iter().map(|(name, value)| (name.as_str(), value.as_str())));
+        self.sets.set_profile_labels(name, pairs);
+        self.activation.set_profile(name, profile);
     }
 
     fn flush_policy(&mut self, key: ResourceKey, batch: &mut Batch) {

@@ -161,8 +161,8 @@ impl Scanner<'_> {
             self.faults.push(RuleFault::Selector { field, error });
             Peers::default()
         });
-        let (ports, names) = self.split_ports(&entity.ports);
-        let (not_ports, not_names) = self.split_ports(&entity.not_ports);
+        let (ports, names) = Self::split_ports(&entity.ports);
+        let (not_ports, not_names) = Self::split_ports(&entity.not_ports);
         let filter = peers.positive.clone().unwrap_or_else(Selector::all);
         // Members of the named ports' sets are filtered by the selector already; numbers are not.
         let redundant = ports.is_empty() && !names.is_empty();
@@ -179,7 +179,7 @@ impl Scanner<'_> {
         }
     }
 
-    fn split_ports<'b>(&mut self, ports: &'b [Port]) -> (Vec<PortRange>, Vec<&'b str>) {
+    fn split_ports(ports: &[Port]) -> (Vec<PortRange>, Vec<&str>) {
         let mut numbers = Vec::new();
         let mut names = Vec::new();
         for port in ports {
@@ -187,11 +187,6 @@ impl Scanner<'_> {
                 Port::Range(range) => numbers.push(*range),
                 Port::Named(name) => names.push(name.as_str()),
             }
-        }
-        if !numbers.is_empty() && !self.rule.protocol.is_some_and(Protocol::has_ports) {
-            self.faults.push(RuleFault::PortsWithoutProtocol);
-            // The list is faulty as a whole: half of it would be another condition.
-            return (Vec::new(), Vec::new());
         }
         (numbers, names)
     }

@@ -4,11 +4,9 @@
 //! prefixes `pcns.` and `pcsa.`. Here selectors over the three become one over the endpoint's labels, exactly as upstream's
 //! update processors do it (their text surgery is repeated on the tree, so that ids agree).
 
-use crate::resource::{EntityRule, GlobalNetworkPolicySpec, NetworkPolicySpec, ServiceAccountMatch};
+use crate::resource::{EntityRule, GlobalNetworkPolicySpec, NAMESPACE_LABEL, NetworkPolicySpec, ServiceAccountMatch};
 use crate::selector::{Selector, SelectorError};
 
-/// Label that names an endpoint's namespace.
-pub(super) const NAMESPACE: &str = "projectcalico.org/namespace";
 /// Label that names an endpoint's service account.
 pub(super) const SERVICE_ACCOUNT: &str = "projectcalico.org/serviceaccount";
 /// Prefix of labels that come from the namespace.
@@ -21,7 +19,7 @@ pub(super) type Fault = (&'static str, SelectorError);
 
 /// Endpoints of a namespaced policy.
 pub(super) fn network_policy(namespace: &str, spec: &NetworkPolicySpec) -> Result<Selector, Fault> {
-    let inside = Selector::equal(NAMESPACE, namespace);
+    let inside = Selector::equal(NAMESPACE_LABEL, namespace);
     let selector = match parse("spec.selector", &spec.selector)? {
         Some(selector) => selector.and(&inside),
         None => inside,
@@ -37,7 +35,7 @@ pub(super) fn network_policy(namespace: &str, spec: &NetworkPolicySpec) -> Resul
 pub(super) fn global_network_policy(spec: &GlobalNetworkPolicySpec) -> Result<Selector, Fault> {
     let mut selector = parse("spec.selector", &spec.selector)?;
     let narrowing = [
-        ("spec.namespaceSelector", &spec.namespace_selector, NAMESPACE_PREFIX, NAMESPACE),
+        ("spec.namespaceSelector", &spec.namespace_selector, NAMESPACE_PREFIX, NAMESPACE_LABEL),
         ("spec.serviceAccountSelector", &spec.service_account_selector, SERVICE_ACCOUNT_PREFIX, SERVICE_ACCOUNT),
     ];
     for (field, text, prefix, label) in narrowing {
@@ -74,13 +72,15 @@ pub(super) fn peers(namespace: Option<&str>, entity: &EntityRule) -> Result<Peer
     };
     let negative = parse("notSelector", &entity.not_selector)?;
     let namespaces = parse("namespaceSelector", &entity.namespace_selector)?.map(|selector| {
-        let namespaced = Selector::has(NAMESPACE);
+        let namespaced = Selector::has(NAMESPACE_LABEL);
         let selector = selector.with_prefix(NAMESPACE_PREFIX);
         selector.replace_all(&namespaced).replace_global(&namespaced.negated())
     });
     let scope = match namespaces {
         Some(namespaces) => Some(namespaces),
-        None if combined.is_some() || negative.is_some() => namespace.map(|name| Selector::equal(NAMESPACE, name)),
+        None if combined.is_some() || negative.is_some() => {
+            namespace.map(|name| Selector::equal(NAMESPACE_LABEL, name))
+        }
         None => None,
     };
     let positive = match (scope, combined) {

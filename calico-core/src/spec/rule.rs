@@ -18,21 +18,30 @@ pub(super) const SERVICE_ACCOUNT: &str = "projectcalico.org/serviceaccount";
 const WITH_PORTS: [u8; 3] = [6, 17, 132];
 
 pub(super) fn matches(cluster: &Cluster, rule: &Rule, namespace: &str, flow: &Flow) -> bool {
-    // The kernel sees no HTTP: an Allow that depends on it must not let anything else through.
-    let http = rule.http.is_none() || rule.action != Action::Allow;
+    // A condition that cannot be carried out (HTTP, services, a selector that does not parse …) holds for rules that deny and
+    // for no others, so that a rule denies more or allows less than was written.
+    let unusable = rule.action == Action::Deny;
+    let http = rule.http.is_none() || unusable;
     let protocol = rule.protocol.is_none_or(|protocol| protocol.number() == flow.protocol)
         && rule.not_protocol.is_none_or(|protocol| protocol.number() != flow.protocol);
-    http && family_matches(rule, flow)
+    http && family_matches(rule, flow, unusable)
         && protocol
         && port_numbers_apply(rule, flow)
-        && rule.icmp.is_none_or(|icmp| icmp_matches(icmp, flow, false))
-        && rule.not_icmp.is_none_or(|icmp| icmp_matches(icmp, flow, true))
-        && entity_matches(cluster, &rule.source, namespace, flow, flow.source, flow.source_port)
-        && entity_matches(cluster, &rule.destination, namespace, flow, flow.destination, flow.destination_port)
+        && rule.icmp.is_none_or(|icmp| icmp_matches(icmp, flow, false, unusable))
+        && rule.not_icmp.is_none_or(|icmp| icmp_matches(icmp, flow, true, unusable))
+        && entity_matches(cluster, (&rule.source, unusable), namespace, flow, flow.source, flow.source_port)
+        && entity_matches(
+            cluster,
+            (&rule.destination, unusable),
+            namespace,
+            flow,
+            flow.destination,
+            flow.destination_port,
+        )
 }
 
 /// The given version, or that which the protocol's name implies.
-fn family_matches(rule: &Rule, flow: &Flow) -> bool {
+fn family_matches(rule: &Rule, flow: &Flow, unusable: bool) -> bool {
     let implied = match rule.protocol {
         Some(protocol) if protocol.is_named() && protocol.number() == 1 => Some(4),
         Some(protocol) if protocol.is_named() && protocol.number() == 58 => Some(6),
@@ -42,7 +51,10 @@ fn family_matches(rule: &Rule, flow: &Flow) -> bool {
         Family::V4 => 4,
         Family::V6 => 6,
     };
-    rule.ip_version.or(implied).is_none_or(|given| given == version)
+    match rule.ip_version {
+        None | Some(4 | 6) => rule.ip_version.or(implied).is_none_or(|given| given == version),
+        Some(_) => unusable,
+    }
 }
 
 /// Port numbers, wanted or unwanted, mean a protocol that has ports.
@@ -52,8 +64,8 @@ fn port_numbers_apply(rule: &Rule, flow: &Flow) -> bool {
     WITH_PORTS.contains(&flow.protocol) || !lists.iter().any(|ports| numbered(ports))
 }
 
-fn icmp_matches(icmp: Icmp, flow: &Flow, negated: bool) -> bool {
-    let Some(icmp_type) = icmp.icmp_type else { return true };
+fn icmp_matches(icmp: Icmp, flow: &Flow, negated: bool, unusable: bool) -> bool {
+    let Some(icmp_type) = icmp.icmp_type else { return icmp.code.is_none() || unusable };
     let of_family = match flow.family() {
         Family::V4 => flow.protocol == 1,
         Family::V6 => flow.protocol == 58,
@@ -64,15 +76,18 @@ fn icmp_matches(icmp: Icmp, flow: &Flow, negated: bool) -> bool {
 
 fn entity_matches(
     cluster: &Cluster,
-    entity: &EntityRule,
+    (entity, unusable): (&EntityRule, bool),
     namespace: &str,
     flow: &Flow,
     address: IpAddr,
     port: u16,
 ) -> bool {
+    if entity.services.is_some() && !unusable {
+        return false;
+    }
     let selector = match peer_selector(entity, namespace) {
         Ok(selector) => selector,
-        // What cannot be understood matches nothing.
+        Err(Unusable) if unusable => PeerSelector { positive: None, negative: None },
         Err(Unusable) => return false,
     };
     nets_match(entity, address)
@@ -167,9 +182,6 @@ fn both(a: Option<Selector>, b: Option<Selector>) -> Option<Selector> {
 
 fn peer_selector(entity: &EntityRule, namespace: &str) -> Result<PeerSelector, Unusable> {
     let given = |text: &str| if text.is_empty() { Ok(None) } else { parse(text).map(Some) };
-    if entity.services.is_some() {
-        return Err(Unusable);
-    }
     let own = both(service_account_selector(entity.service_accounts.as_ref())?, given(&entity.selector)?);
     let negative = given(&entity.not_selector)?;
     let namespaces = match given(&entity.namespace_selector)? {

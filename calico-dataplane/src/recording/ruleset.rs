@@ -78,6 +78,10 @@ impl Ruleset {
         }
         for change in &delta.elements {
             let set = self.sets.get_mut(&change.set);
+            // What is to go from a set that is gone, is gone.
+            if set.is_none() && change.added.is_empty() {
+                continue;
+            }
             set.ok_or_else(|| refused("change set", &change.set, std::io::ErrorKind::NotFound))?.change(change)?;
         }
         for name in delta.sets_removed.iter().filter(|name| !remade.contains(name)) {

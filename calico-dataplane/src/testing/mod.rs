@@ -1,4 +1,8 @@
 //! Fixtures for tests of this crate and of programs built on it.
 
+pub mod conformance;
+#[cfg(feature = "linux")]
+pub mod fuzz;
 #[cfg(feature = "linux")]
 pub mod netns;
+pub mod sample;

@@ -3,7 +3,7 @@
 //! Comes in: objects as a user means them; goes out: objects as the cluster needs them. On top of a plain store it gives a new
 //! object its identity and time of creation, fills defaults, refuses what would break the rest (a policy in a tier that does not
 //! exist, overlapping pools, the deletion of a tier in use), and shows and protects the built-in profile. The rules of single
-//! kinds are in [`rules`].
+//! kinds are in `rules`.
 //!
 //! Invariants: nothing is written unless all checks pass; what was read is written back only at the revision read; fields that
 //! the typed view does not know survive.
@@ -20,8 +20,8 @@ use calico_core::resource::{Fault, Kind, Resource, ResourceKey, merge_newer};
 use serde_json::Value;
 
 pub use self::error::ClientError;
+use crate::Datastore;
 use crate::{Clock, DatastoreError, IdSource, Listing, Revision, Scope, Stored, Write, document};
-use crate::{Datastore, clock};
 
 /// How often a write is tried again that lost to another writer, when the caller named no revision.
 const ATTEMPTS: usize = 10;
@@ -228,7 +228,7 @@ impl Client {
     fn identify(&self, resource: &mut Resource) {
         if let Some(metadata) = resource.metadata_mut() {
             metadata.uid.get_or_insert_with(|| uuid(self.ids.draw()));
-            metadata.creation_timestamp.get_or_insert_with(|| clock::rfc3339(self.clock.now()));
+            metadata.creation_timestamp.get_or_insert_with(|| self.clock.now().rfc3339());
         }
     }
 }

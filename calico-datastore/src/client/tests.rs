@@ -1,12 +1,12 @@
 //! The client over the memory store.
 
 use std::sync::Mutex;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use calico_core::resource::{
     AllowedUse, DEFAULT_ALLOW_PROFILE, GlobalNetworkPolicySpec, IpPoolSpec, IpamBlock, Metadata, Object,
     WorkloadEndpointSpec,
 };
+use calico_core::time::Timestamp;
 use serde_json::json;
 
 use super::*;
@@ -16,8 +16,8 @@ use crate::testing::{self, affinity, tier};
 struct Fixed;
 
 impl Clock for Fixed {
-    fn now(&self) -> SystemTime {
-        UNIX_EPOCH + Duration::from_secs(1_787_380_400)
+    fn now(&self) -> Timestamp {
+        Timestamp::from_secs(1_787_380_400)
     }
 }
 

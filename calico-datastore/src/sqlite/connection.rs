@@ -5,8 +5,9 @@ use std::io::ErrorKind;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
+use calico_core::time::Timestamp;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 use tokio::sync::Semaphore;
@@ -45,8 +46,8 @@ pub(super) fn open(path: &Path) -> Result<Connection, SqliteError> {
 }
 
 /// Milliseconds since 1970, as the store keeps life times.
-pub(super) fn millis(time: SystemTime) -> i64 {
-    time.duration_since(UNIX_EPOCH).ok().and_then(|since| i64::try_from(since.as_millis()).ok()).unwrap_or(0)
+pub(super) fn millis(time: Timestamp) -> i64 {
+    i64::try_from(time.nanos() / 1_000_000).unwrap_or(i64::MAX)
 }
 
 fn wait(tries: i32) -> bool {

@@ -1,13 +1,19 @@
 //! The SQLite store against the suite, and what only a file can get wrong.
 
+use std::os::unix::fs::PermissionsExt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use calico_core::resource::ResourceKey;
+use calico_core::time::Timestamp;
+use rusqlite::Connection;
 use tempfile::TempDir;
 
 use super::*;
-use crate::testing::{Subject, conformance};
+use crate::testing::{Subject, conformance, tier};
+use crate::{Precondition, WatchEvent, Write};
 
 /// Two handles of one file, as two processes have.
 struct TwoHandles {
@@ -52,4 +58,318 @@ async fn conforms() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn conforms_on_several_threads() {
     conformance(|| async { Box::new(TwoHandles::new()) as Box<dyn Subject> }).await;
+}
+
+fn put(name: &str, order: f64) -> Batch {
+    let (key, resource) = tier(name, order);
+    Write::put(key, Precondition::None, resource, None).into()
+}
+
+/// A clock that stands where it is put.
+#[derive(Default)]
+struct Stopped(AtomicU64);
+
+impl Clock for Stopped {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_secs(self.0.load(Ordering::Relaxed))
+    }
+}
+
+fn mode(path: &Path) -> u32 {
+    std::fs::metadata(path).unwrap().permissions().mode() & 0o777
+}
+
+#[tokio::test]
+async fn only_the_owner_can_read_what_it_makes() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("a/b/calico.db");
+    let store = SqliteStore::open(&path).unwrap();
+    store.commit(put("t", 1.0)).await.unwrap();
+    assert_eq!(mode(&directory.path().join("a")), 0o700);
+    assert_eq!(mode(&directory.path().join("a/b")), 0o700);
+    let files: Vec<_> =
+        std::fs::read_dir(directory.path().join("a/b")).unwrap().map(|file| file.unwrap().path()).collect();
+    assert!(files.len() >= 3, "{files:?}");
+    for file in files {
+        assert_eq!(mode(&file), 0o600, "{file:?}");
+    }
+}
+
+#[tokio::test]
+async fn data_outlives_the_handle_and_its_settings_are_durable() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("calico.db");
+    let first = SqliteStore::open(&path).unwrap();
+    let revision = first.commit(put("t", 1.0)).await.unwrap()[0].revision;
+    drop(first);
+    let second = SqliteStore::open(&path).unwrap();
+    assert_eq!(second.get(&tier("t", 1.0).0).await.unwrap().revision, revision);
+    let next = second.commit(put("t", 2.0)).await.unwrap()[0].revision;
+    assert!(next.raw() > revision.raw(), "revisions go on where they were");
+    let connection = connection::open(&path).unwrap();
+    let setting =
+        |name| connection.pragma_query_value(None, name, |row| row.get::<_, rusqlite::types::Value>(0)).unwrap();
+    assert_eq!(setting("journal_mode"), rusqlite::types::Value::Text("wal".to_owned()));
+    assert_eq!(setting("synchronous"), rusqlite::types::Value::Integer(2));
+}
+
+#[test]
+fn a_file_that_is_not_ours_is_named_and_left_alone() {
+    let directory = tempfile::tempdir().unwrap();
+    let garbage = directory.path().join("garbage");
+    std::fs::write(&garbage, "certainly not a database".repeat(100)).unwrap();
+    assert!(matches!(SqliteStore::open(&garbage), Err(SqliteError::NotADatabase { path }) if path == garbage));
+    assert_eq!(std::fs::read_to_string(&garbage).unwrap(), "certainly not a database".repeat(100));
+
+    let foreign = directory.path().join("foreign");
+    Connection::open(&foreign).unwrap().execute_batch("PRAGMA application_id = 7; CREATE TABLE t (x)").unwrap();
+    assert!(matches!(SqliteStore::open(&foreign), Err(SqliteError::ForeignDatabase { found: 7, .. })));
+
+    let newer = directory.path().join("newer");
+    drop(SqliteStore::open(&newer).unwrap());
+    Connection::open(&newer).unwrap().execute_batch("PRAGMA user_version = 99").unwrap();
+    let error = SqliteStore::open(&newer).unwrap_err();
+    assert!(matches!(error, SqliteError::NewerSchema { found: 99, known: 1, .. }), "{error}");
+    assert!(!DatastoreError::from(error).is_retryable());
+
+    let inside = directory.path().join("garbage/calico.db");
+    assert!(matches!(SqliteStore::open(&inside), Err(SqliteError::Open { .. })));
+}
+
+/// Permissions do not stop root, so the connection itself is made read-only and full.
+#[tokio::test]
+async fn a_refusing_disk_is_told_and_changes_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("calico.db");
+    let store = SqliteStore::open(&path).unwrap();
+    store.commit(put("t", 1.0)).await.unwrap();
+
+    let limited = |pragma: &str| {
+        let connection = connection::open(&path).unwrap();
+        connection.execute_batch(pragma).unwrap();
+        let wake = Wake::new(&path);
+        Writer::start(&path, connection, &SqliteOptions::default(), wake.local()).unwrap()
+    };
+    let large = || commit::prepare(put(&"x".repeat(100_000), 1.0)).unwrap();
+    let read_only = limited("PRAGMA query_only = ON").commit(large()).await.unwrap_err();
+    assert!(matches!(read_only, DatastoreError::Refused { .. }), "{read_only:?}");
+    assert!(source(&read_only).contains("cannot be written"), "{}", source(&read_only));
+    let full = limited("PRAGMA max_page_count = 1").commit(large()).await.unwrap_err();
+    assert!(full.is_retryable(), "{full:?}");
+    assert!(source(&full).contains("no space left"), "{}", source(&full));
+
+    let listing = store.list(&Scope::All).await.unwrap();
+    assert_eq!(listing.entries.len(), 1);
+    store.commit(put("t", 2.0)).await.expect("the file is as good as before");
+}
+
+fn source(error: &DatastoreError) -> String {
+    std::error::Error::source(error).unwrap().to_string()
+}
+
+#[tokio::test]
+async fn the_log_is_trimmed_and_late_watches_are_told() {
+    let directory = tempfile::tempdir().unwrap();
+    let options = SqliteOptions { history: 8, ..SqliteOptions::default() };
+    let store = SqliteStore::open_with(&directory.path().join("calico.db"), options).unwrap();
+    let start = store.list(&Scope::All).await.unwrap().revision;
+    for round in 0..40 {
+        store.commit(put("t", f64::from(round))).await.unwrap();
+    }
+    assert!(matches!(store.watch(&Scope::All, start).await.map(drop), Err(DatastoreError::TooOld { .. })));
+    let rows: i64 = store
+        .shared
+        .readers
+        .read("count", |connection| connection.query_row("SELECT count(*) FROM change", [], |row| row.get(0)))
+        .await
+        .unwrap();
+    assert!((8..=10).contains(&rows), "{rows}");
+    let newest = store.list(&Scope::All).await.unwrap().revision;
+    let recent = store.watch(&Scope::All, Revision::from_raw(newest.raw() - 8)).await;
+    assert!(recent.is_ok(), "as much as was promised is there");
+    let future = store.watch(&Scope::All, Revision::from_raw(newest.raw() + 1)).await;
+    assert!(matches!(future.map(drop), Err(DatastoreError::TooOld { .. })), "a revision of some other file");
+}
+
+/// More changes than one read of the log takes, in batches that a page must not cut.
+#[tokio::test]
+async fn a_watch_far_behind_reads_page_by_page() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = SqliteStore::open(&directory.path().join("calico.db")).unwrap();
+    let start = store.list(&Scope::All).await.unwrap().revision;
+    let mut expected = Vec::new();
+    for batch in 0..30 {
+        let writes = (0..100).map(|one| tier(&format!("t{batch}-{one}"), 1.0));
+        let writes: Vec<_> = writes.map(|(key, resource)| Write::create(key, resource)).collect();
+        expected.extend(writes.iter().map(|write| write.key.clone()));
+        store.commit(writes.into()).await.unwrap();
+    }
+    let mut watch = store.watch(&Scope::All, start).await.unwrap();
+    let mut seen = Vec::new();
+    while seen.len() < expected.len() {
+        seen.push(watch.next().await.unwrap().key().unwrap().clone());
+    }
+    assert_eq!(seen, expected);
+}
+
+#[tokio::test]
+async fn life_times_follow_the_given_clock() {
+    let directory = tempfile::tempdir().unwrap();
+    let clock = Arc::new(Stopped::default());
+    let options = || SqliteOptions { clock: Arc::clone(&clock) as _, ..SqliteOptions::default() };
+    let path = directory.path().join("calico.db");
+    let store = SqliteStore::open_with(&path, options()).unwrap();
+    let reader = SqliteStore::open_with(&path, options()).unwrap();
+    let (key, resource) = tier("t", 1.0);
+    let change = crate::Change::Put { resource, base: None, ttl: Some(Duration::from_secs(30)) };
+    store.commit(Write { key: key.clone(), precondition: Precondition::Absent, change }.into()).await.unwrap();
+    clock.0.store(29, Ordering::Relaxed);
+    assert!(reader.get(&key).await.is_ok());
+    clock.0.store(30, Ordering::Relaxed);
+    assert!(reader.get(&key).await.unwrap_err().is_not_found(), "gone before anybody has deleted it");
+    assert!(reader.list(&Scope::All).await.unwrap().entries.is_empty());
+    let from = reader.list(&Scope::All).await.unwrap().revision;
+    store.commit(put("other", 1.0)).await.unwrap();
+    let mut watch = reader.watch(&Scope::All, from).await.unwrap();
+    let gone = watch.next().await.unwrap();
+    assert!(matches!(gone, WatchEvent::Deleted { key: deleted, .. } if deleted == key), "whoever writes deletes it");
+    assert!(matches!(watch.next().await.unwrap(), WatchEvent::Put(_)));
+}
+
+/// A writer that is not ours leaves no notice: the log alone wakes.
+#[tokio::test]
+async fn a_foreign_writer_wakes_watches_too() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("calico.db");
+    let store = SqliteStore::open(&path).unwrap();
+    let from = store.list(&Scope::All).await.unwrap().revision;
+    let mut watch = store.watch(&Scope::All, from).await.unwrap();
+    let foreign = connection::open(&path).unwrap();
+    let path = key::path(&tier("t", 1.0).0).unwrap();
+    foreign.execute_batch("BEGIN IMMEDIATE").unwrap();
+    commit::inject(&foreign, &path, br#"{"metadata":{"name":"t"},"spec":{}}"#).unwrap();
+    foreign.execute_batch("COMMIT").unwrap();
+    let event = tokio::time::timeout(Duration::from_secs(30), watch.next()).await.expect("a wake-up").unwrap();
+    assert!(matches!(event, WatchEvent::Put(Ok(_))), "{event:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn many_tasks_and_handles_open_and_write_at_once() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("sub/calico.db");
+    let mut tasks = tokio::task::JoinSet::new();
+    for task in 0..8 {
+        let path = path.clone();
+        tasks.spawn(async move {
+            let store = SqliteStore::open(&path).unwrap();
+            for round in 0..20 {
+                store.commit(put(&format!("t{task}-{round}"), 1.0)).await.unwrap();
+            }
+        });
+    }
+    while let Some(task) = tasks.join_next().await {
+        task.unwrap();
+    }
+    let listing = SqliteStore::open(&path).unwrap().list(&Scope::All).await.unwrap();
+    assert_eq!((listing.entries.len(), listing.revision.raw()), (160, 161));
+}
+
+mod crash {
+    //! `kill -9` while writing: the test runs itself again as the writer.
+
+    use std::io::{BufRead, BufReader, Read, Write as _};
+    use std::process::{Child, Command, Stdio};
+
+    use super::*;
+
+    /// Names the file that the child writes to.
+    const FILE: &str = "CALICO_TEST_CRASH_FILE";
+
+    /// Rounds of start, write, kill. Few enough for every run of the tests, many enough to hit every stage of a commit.
+    const KILLS: u64 = 25;
+
+    /// In the child, writes for ever and reports each acknowledged write; otherwise does nothing.
+    #[test]
+    fn writer() {
+        let Some(file) = std::env::var_os(FILE) else { return };
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let store = SqliteStore::open(Path::new(&file)).unwrap();
+            let start = store.list(&Scope::All).await.unwrap().revision.raw();
+            for round in start.. {
+                // Two keys in one batch: they must never differ.
+                let writes = ["left", "right"].map(|side| {
+                    let (key, resource) = tier(side, round as f64);
+                    Write::put(key, Precondition::None, resource, None)
+                });
+                store.commit(Vec::from(writes).into()).await.unwrap();
+                let mut out = std::io::stdout();
+                writeln!(out, "ack {round}").unwrap();
+                out.flush().unwrap();
+            }
+        });
+    }
+
+    fn spawn(path: &Path) -> Child {
+        Command::new(std::env::current_exe().unwrap())
+            .args(["sqlite::tests::crash::writer", "--exact", "--nocapture"])
+            .env(FILE, path)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap()
+    }
+
+    /// The last acknowledged round in what the child wrote.
+    fn acknowledged(line: &str) -> Option<u64> {
+        line.strip_prefix("ack ")?.trim().parse().ok()
+    }
+
+    async fn order(store: &SqliteStore, side: &str) -> Option<f64> {
+        match &*store.get(&tier(side, 0.0).0).await.ok()?.resource {
+            calico_core::resource::Resource::Tier(tier) => tier.spec.order,
+            other => panic!("a tier, not {other:?}"),
+        }
+    }
+
+    #[tokio::test]
+    async fn no_acknowledged_write_is_lost() {
+        let seed = std::process::id().into();
+        eprintln!("seed {seed}");
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("calico.db");
+        let mut random: u64 = seed;
+        for kill in 0..KILLS {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            let mut child = spawn(&path);
+            let mut lines = BufReader::new(child.stdout.take().unwrap());
+            // Some acknowledged writes, then a moment that falls anywhere within the next ones.
+            let mut last = 0;
+            let mut line = String::new();
+            for _ in 0..1 + random % 7 {
+                loop {
+                    line.clear();
+                    assert!(lines.read_line(&mut line).unwrap() > 0, "the child ended by itself");
+                    if let Some(round) = acknowledged(&line) {
+                        last = round;
+                        break;
+                    }
+                }
+            }
+            std::thread::sleep(Duration::from_micros(random >> 32 & 0xfff));
+            child.kill().unwrap();
+            child.wait().unwrap();
+            let mut rest = String::new();
+            lines.read_to_string(&mut rest).unwrap();
+            last = rest.lines().filter_map(acknowledged).next_back().unwrap_or(last);
+
+            let connection = connection::open(&path).unwrap();
+            let verdict: String = connection.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
+            assert_eq!(verdict, "ok", "kill {kill}");
+            let store = SqliteStore::open(&path).unwrap();
+            let (left, right) = (order(&store, "left").await, order(&store, "right").await);
+            assert_eq!(left, right, "kill {kill}: half a batch");
+            assert!(left >= Some(last as f64), "kill {kill}: {last} was acknowledged, {left:?} is stored");
+        }
+    }
 }

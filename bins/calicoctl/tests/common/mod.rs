@@ -5,9 +5,9 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use calico_cmd::store::Sources;
+use calico_core::time::Timestamp;
 use calico_datastore::memory::MemoryStore;
 use calico_datastore::{Clock, Datastore, IdSource};
 use calicoctl::Io;
@@ -16,8 +16,8 @@ use calicoctl::Io;
 struct Frozen;
 
 impl Clock for Frozen {
-    fn now(&self) -> SystemTime {
-        UNIX_EPOCH + Duration::from_secs(1_767_323_045)
+    fn now(&self) -> Timestamp {
+        Timestamp::from_secs(1_767_323_045)
     }
 }
 

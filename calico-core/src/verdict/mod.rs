@@ -89,8 +89,8 @@ impl fmt::Display for Cause {
 
 impl fmt::Display for Trace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.passed.iter().try_for_each(|cause| write!(f, "passed on by {cause}, "))?;
-        write!(f, "decided by {}", self.decided)
+        self.passed.iter().try_for_each(|cause| write!(f, "passed: {cause}; "))?;
+        write!(f, "decided: {}", self.decided)
     }
 }
 
@@ -210,8 +210,9 @@ impl ActiveState {
         exists_for(rule, flow.family())
             && rule.protocol.is_none_or(|protocol| protocol == flow.protocol)
             && rule.not_protocol.is_none_or(|protocol| protocol != flow.protocol)
-            && rule.icmp.is_none_or(|icmp| icmp_matches(icmp, flow))
-            && rule.not_icmp.is_none_or(|icmp| !icmp_matches(icmp, flow))
+            && (has_ports(flow.protocol) || !looks_at_port_numbers(rule))
+            && rule.icmp.is_none_or(|icmp| icmp_of(flow).is_some_and(|found| icmp_matches(icmp, found)))
+            && rule.not_icmp.is_none_or(|icmp| icmp_of(flow).is_some_and(|found| !icmp_matches(icmp, found)))
             && self.entity_matches(&rule.source, flow.source, flow.protocol, flow.source_port)
             && self.entity_matches(&rule.destination, flow.destination, flow.protocol, flow.destination_port)
     }
@@ -254,8 +255,27 @@ fn exists_for(rule: &ActiveRule, family: Family) -> bool {
             .all(|entity| has_family(&entity.nets) && has_family(&entity.not_nets) && spares_any(&entity.not_nets))
 }
 
-fn icmp_matches(icmp: Icmp, flow: &Flow) -> bool {
-    flow.icmp.is_some_and(|(icmp_type, code)| {
-        icmp.icmp_type.is_none_or(|wanted| wanted == icmp_type) && icmp.code.is_none_or(|wanted| wanted == code)
-    })
+/// Type and code, for packets of the ICMP that belongs to their family: others have none to compare, wanted or unwanted.
+fn icmp_of(flow: &Flow) -> Option<(u8, u8)> {
+    let number = match flow.family() {
+        Family::V4 => 1,
+        Family::V6 => 58,
+    };
+    flow.icmp.filter(|_| flow.protocol == number)
 }
+
+fn icmp_matches(icmp: Icmp, (icmp_type, code): (u8, u8)) -> bool {
+    icmp.icmp_type.is_none_or(|wanted| wanted == icmp_type) && icmp.code.is_none_or(|wanted| wanted == code)
+}
+
+const fn has_ports(protocol: u8) -> bool {
+    matches!(protocol, 6 | 17 | 132)
+}
+
+/// A rule with port numbers, wanted or unwanted, is about packets that have ports.
+fn looks_at_port_numbers(rule: &ActiveRule) -> bool {
+    [&rule.source, &rule.destination].into_iter().any(|side| !side.ports.is_empty() || !side.not_ports.is_empty())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,193 @@
+//! Which sessions and prefixes one node should have, kept current update by update.
+//!
+//! In come [`Update`]s of any kind; those about nodes, pools, this node's block affinities and its workload endpoints count. Out comes
+//! [`DesiredBgp`], and the blocks that this node must discard traffic into where no workload has the address.
+//!
+//! Rules (upstream `confd/pkg/backends/calico`, `confd/etc/calico/confd/templates`; `bgp.md` 1.6 and 1.10):
+//! - Full mesh: every other node with an address and without a route-reflector cluster id is a peer. A node that has such an id takes no
+//!   part in the mesh.
+//! - A peer's AS number is its own, else the cluster's. (Upstream takes *this node's* for a peer that has none, which is wrong as soon as
+//!   this node has one of its own: trap T3.)
+//! - Own blocks are advertised once their affinity is confirmed (or has no state, as very old versions wrote it), and workload addresses
+//!   outside of them (borrowed ones) as host prefixes, all unless the pool they lie in is kept out of BGP. Overlapping pools: the longest
+//!   decides, whatever their order in the datastore (trap T10).
+
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::net::{IpAddr, Ipv4Addr};
+
+use super::{DesiredBgp, DesiredPeer, LocalSpeaker, PeerKind};
+use crate::net::{AsNumber, Cidr, Family};
+use crate::resource::{AffinityOwner, AffinityState, Kind, NodeSpec, Object, Resource, ResourceKey};
+use crate::update::Update;
+
+/// Port of BGP (RFC 4271).
+const BGP_PORT: u16 = 179;
+
+/// The machine. See the module.
+#[derive(Debug, Clone)]
+pub struct Topology {
+    node: Arc<str>,
+    port: u16,
+    nodes: BTreeMap<Arc<str>, Speaker>,
+    pools: BTreeMap<Arc<str>, Pool>,
+    blocks: BTreeSet<Cidr>,
+    workloads: BTreeMap<ResourceKey, Vec<Cidr>>,
+}
+
+/// A node as far as BGP cares.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Speaker {
+    address: Ipv4Addr,
+    as_number: Option<AsNumber>,
+    reflector: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Pool {
+    cidr: Cidr,
+    exported: bool,
+}
+
+impl Topology {
+    /// A machine for this node that knows nothing yet.
+    pub fn new(node: &str) -> Self {
+        Self {
+            node: node.into(),
+            port: BGP_PORT,
+            nodes: BTreeMap::new(),
+            pools: BTreeMap::new(),
+            blocks: BTreeSet::new(),
+            workloads: BTreeMap::new(),
+        }
+    }
+
+    /// Peers are spoken to on this port instead of 179.
+    #[must_use]
+    pub const fn with_port(mut self, port: u16) -> Self {
+        self.port = port;
+        self
+    }
+
+    /// Takes in the new state of one key. Tells whether anything that matters here changed.
+    pub fn handle_update(&mut self, update: &Update) -> bool {
+        match (&update.key, update.value.as_deref()) {
+            (ResourceKey::Named { kind: Kind::Node, name, .. }, value) => {
+                let speaker = match value {
+                    Some(Resource::Node(node)) => speaker(node),
+                    _ => None,
+                };
+                put(&mut self.nodes, name, speaker)
+            }
+            (ResourceKey::Named { kind: Kind::IpPool, name, .. }, value) => {
+                let pool = match value {
+                    Some(Resource::IpPool(pool)) => {
+                        Some(Pool { cidr: pool.spec.cidr, exported: !pool.spec.disable_bgp_export })
+                    }
+                    _ => None,
+                };
+                put(&mut self.pools, name, pool)
+            }
+            (key @ ResourceKey::Named { kind: Kind::WorkloadEndpoint, .. }, value) => {
+                let addresses = match value {
+                    Some(Resource::WorkloadEndpoint(endpoint)) if *endpoint.spec.node == *self.node => {
+                        Some(endpoint.spec.ip_networks.clone())
+                    }
+                    _ => None,
+                };
+                put(&mut self.workloads, key, addresses)
+            }
+            (ResourceKey::Affinity { owner: AffinityOwner::Host(host), block }, value) if *host == self.node => {
+                let ours = matches!(
+                    value,
+                    Some(Resource::BlockAffinity(affinity))
+                        if !affinity.deleted && matches!(affinity.state, AffinityState::Confirmed | AffinityState::Unset)
+                );
+                if ours { self.blocks.insert(*block) } else { self.blocks.remove(block) }
+            }
+            _ => false,
+        }
+    }
+
+    /// What this node's speaker should do.
+    pub fn desired(&self) -> DesiredBgp {
+        let Some(own) = self.nodes.get(&self.node) else { return DesiredBgp::default() };
+        DesiredBgp {
+            local: Some(LocalSpeaker {
+                node: String::from(&*self.node),
+                as_number: own.as_number.unwrap_or(AsNumber::DEFAULT),
+                router_id: own.address,
+                ipv4: Some(own.address),
+            }),
+            peers: self.mesh(own),
+            originated: self.originated(),
+        }
+    }
+
+    /// This node's blocks: traffic to addresses in them that no workload has must be discarded here, or it would leave by the default
+    /// route and come back. Host-sized blocks are left out: they have no such addresses.
+    pub fn local_blocks(&self) -> Vec<Cidr> {
+        self.blocks.iter().filter(|block| !block.is_host()).copied().collect()
+    }
+
+    fn mesh(&self, own: &Speaker) -> Vec<DesiredPeer> {
+        if own.reflector {
+            return Vec::new();
+        }
+        // Two nodes with one address would be one peer twice; upstream compares addresses as well to leave this node out.
+        let mut peers = BTreeMap::new();
+        for (name, speaker) in &self.nodes {
+            if *name == self.node || speaker.reflector || speaker.address == own.address {
+                continue;
+            }
+            peers.entry(speaker.address).or_insert_with(|| DesiredPeer {
+                address: IpAddr::V4(speaker.address),
+                port: self.port,
+                as_number: speaker.as_number.unwrap_or(AsNumber::DEFAULT),
+                kind: PeerKind::Mesh,
+                name: String::from(&**name),
+            });
+        }
+        peers.into_values().collect()
+    }
+
+    fn originated(&self) -> Vec<Cidr> {
+        let borrowed = self.workloads.values().flatten().filter(|address| {
+            !self.blocks.iter().any(|block| block.covers(address)) && self.pool_of(address).is_some()
+        });
+        let prefixes: BTreeSet<Cidr> = self.blocks.iter().chain(borrowed).copied().collect();
+        prefixes.into_iter().filter(|prefix| prefix.family() == Family::V4 && self.is_exported(prefix)).collect()
+    }
+
+    /// A block outside every pool (its pool was deleted) is still ours until it is given up, and reachable only if announced.
+    fn is_exported(&self, prefix: &Cidr) -> bool {
+        self.pool_of(prefix).is_none_or(|pool| pool.exported)
+    }
+
+    fn pool_of(&self, prefix: &Cidr) -> Option<&Pool> {
+        self.pools.values().filter(|pool| pool.cidr.covers(prefix)).max_by_key(|pool| pool.cidr.length())
+    }
+}
+
+fn speaker(node: &Object<NodeSpec>) -> Option<Speaker> {
+    let bgp = node.spec.bgp.as_ref()?;
+    let IpAddr::V4(address) = bgp.ipv4_address?.address() else { return None };
+    let reflector = bgp.route_reflector_cluster_id.as_ref().is_some_and(|id| !id.is_empty());
+    Some(Speaker { address, as_number: bgp.as_number, reflector })
+}
+
+fn put<K: Ord + Clone, V: PartialEq>(map: &mut BTreeMap<K, V>, key: &K, value: Option<V>) -> bool {
+    match value {
+        Some(value) if map.get(key) == Some(&value) => false,
+        Some(value) => {
+            map.insert(key.clone(), value);
+            true
+        }
+        None => map.remove(key).is_some(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

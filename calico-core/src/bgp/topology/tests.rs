@@ -1,0 +1,177 @@
+use alloc::string::ToString;
+use alloc::vec;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::resource::{BlockAffinity, IpPoolSpec, NodeBgpSpec, WorkloadEndpointSpec};
+
+fn node(name: &str, address: &str, as_number: Option<u32>, reflector: bool) -> Update {
+    let spec = NodeSpec {
+        bgp: Some(NodeBgpSpec {
+            as_number: as_number.map(AsNumber::new),
+            ipv4_address: Some(address.parse().unwrap()),
+            ipv6_address: None,
+            route_reflector_cluster_id: reflector.then(|| "224.0.0.1".into()),
+        }),
+    };
+    let value = Some(Arc::new(Resource::Node(Object { spec, ..Object::default() })));
+    Update { key: ResourceKey::cluster(Kind::Node, name), value }
+}
+
+fn pool(name: &str, cidr: &str, disable_bgp_export: bool) -> Update {
+    let spec = IpPoolSpec { cidr: cidr.parse().unwrap(), disable_bgp_export, ..IpPoolSpec::default() };
+    let value = Some(Arc::new(Resource::IpPool(Object { spec, ..Object::default() })));
+    Update { key: ResourceKey::cluster(Kind::IpPool, name), value }
+}
+
+fn affinity(host: &str, block: &str, state: AffinityState) -> Update {
+    let key = ResourceKey::Affinity { owner: AffinityOwner::Host(host.into()), block: block.parse().unwrap() };
+    Update { key, value: Some(Arc::new(Resource::BlockAffinity(BlockAffinity { state, deleted: false }))) }
+}
+
+fn workload(name: &str, host: &str, address: &str) -> Update {
+    let spec = WorkloadEndpointSpec {
+        node: host.into(),
+        ip_networks: vec![address.parse().unwrap()],
+        ..WorkloadEndpointSpec::default()
+    };
+    let value = Some(Arc::new(Resource::WorkloadEndpoint(Object { spec, ..Object::default() })));
+    Update { key: ResourceKey::namespaced(Kind::WorkloadEndpoint, "default", name), value }
+}
+
+fn gone(update: &Update) -> Update {
+    Update { key: update.key.clone(), value: None }
+}
+
+fn after(updates: &[Update]) -> Topology {
+    let mut topology = Topology::new("a");
+    for update in updates {
+        topology.handle_update(update);
+    }
+    topology
+}
+
+fn originated(topology: &Topology) -> Vec<String> {
+    topology.desired().originated.iter().map(ToString::to_string).collect()
+}
+
+#[test]
+fn mesh_is_everybody_else_that_is_no_reflector() {
+    let nodes = [
+        node("a", "10.0.0.1/24", None, false),
+        node("b", "10.0.0.2/24", Some(65001), false),
+        node("c", "10.0.0.3/24", None, true),
+        node("d", "10.0.0.4/24", None, false),
+    ];
+    let desired = after(&nodes).desired();
+    let peers: Vec<_> =
+        desired.peers.iter().map(|peer| (peer.name.as_str(), peer.as_number.value(), peer.port)).collect();
+    assert_eq!(peers, [("b", 65001, 179), ("d", 64512, 179)]);
+    assert_eq!(desired.local.unwrap().router_id, Ipv4Addr::new(10, 0, 0, 1));
+
+    let reflector = [node("a", "10.0.0.1/24", None, true), nodes[1].clone()];
+    assert!(after(&reflector).desired().peers.is_empty());
+}
+
+#[test]
+fn without_an_address_nothing_is_spoken() {
+    assert_eq!(after(&[node("b", "10.0.0.2/24", None, false)]).desired(), DesiredBgp::default());
+}
+
+#[test]
+fn a_peer_without_an_as_number_has_the_clusters_and_not_ours() {
+    let nodes = [node("a", "10.0.0.1/24", Some(65000), false), node("b", "10.0.0.2/24", None, false)];
+    assert_eq!(after(&nodes).desired().peers[0].as_number, AsNumber::DEFAULT);
+}
+
+#[test]
+fn own_confirmed_blocks_are_announced() {
+    let base = [
+        node("a", "10.0.0.1/24", None, false),
+        pool("p", "192.168.0.0/16", false),
+        affinity("a", "192.168.0.0/26", AffinityState::Confirmed),
+        affinity("a", "192.168.0.64/26", AffinityState::Pending),
+        affinity("a", "192.168.0.128/26", AffinityState::Unset),
+        affinity("a", "192.168.9.9/32", AffinityState::Confirmed),
+        affinity("b", "192.168.1.0/26", AffinityState::Confirmed),
+    ];
+    let mut topology = after(&base);
+    assert_eq!(originated(&topology), ["192.168.0.0/26", "192.168.0.128/26", "192.168.9.9/32"]);
+    let blocks: Vec<_> = topology.local_blocks().iter().map(ToString::to_string).collect();
+    assert_eq!(blocks, ["192.168.0.0/26", "192.168.0.128/26"]);
+    assert!(topology.handle_update(&affinity("a", "192.168.0.0/26", AffinityState::PendingDeletion)));
+    assert!(topology.handle_update(&gone(&base[4])));
+    assert_eq!(originated(&topology), ["192.168.9.9/32"]);
+}
+
+#[test]
+fn pools_kept_out_of_bgp_are_kept_out_and_the_longest_decides() {
+    let base = [
+        node("a", "10.0.0.1/24", None, false),
+        pool("wide", "192.168.0.0/16", true),
+        pool("narrow", "192.168.1.0/24", false),
+        affinity("a", "192.168.0.0/26", AffinityState::Confirmed),
+        affinity("a", "192.168.1.0/26", AffinityState::Confirmed),
+    ];
+    assert_eq!(originated(&after(&base)), ["192.168.1.0/26"]);
+}
+
+#[test]
+fn borrowed_addresses_are_announced_one_by_one() {
+    let base = [
+        node("a", "10.0.0.1/24", None, false),
+        pool("p", "192.168.0.0/16", false),
+        affinity("a", "192.168.0.0/26", AffinityState::Confirmed),
+        workload("own", "a", "192.168.0.5/32"),
+        workload("borrowed", "a", "192.168.7.5/32"),
+        workload("foreign", "b", "192.168.7.6/32"),
+        workload("outside", "a", "203.0.113.1/32"),
+    ];
+    assert_eq!(originated(&after(&base)), ["192.168.0.0/26", "192.168.7.5/32"]);
+}
+
+fn updates() -> impl Strategy<Value = Vec<Update>> {
+    let one = (0..4u8, 0..3u8, 0..4u8, any::<bool>()).prop_map(|(kind, name, value, flag)| {
+        let name = ["a", "b", "c"][usize::from(name)];
+        match kind {
+            0 => node(name, &alloc::format!("10.0.0.{value}/24"), flag.then_some(65000), flag && value == 0),
+            1 => pool(name, &alloc::format!("192.168.0.0/{}", 16 + value * 4), flag),
+            2 => {
+                let state = if flag { AffinityState::Confirmed } else { AffinityState::Pending };
+                affinity(name, &alloc::format!("192.168.0.{}/26", value * 64), state)
+            }
+            _ => workload(name, if flag { "a" } else { "b" }, &alloc::format!("192.168.0.{}/32", value * 50)),
+        }
+    });
+    let one = (one, any::<bool>()).prop_map(|(update, delete)| if delete { gone(&update) } else { update });
+    proptest::collection::vec(one, 0..40)
+}
+
+proptest! {
+    /// The path does not matter: only the last update of each key does.
+    #[test]
+    fn incremental_equals_from_scratch(updates in updates()) {
+        let incremental = after(&updates);
+        let mut last = BTreeMap::new();
+        for update in &updates {
+            last.insert(update.key.clone(), update.clone());
+        }
+        let last: Vec<_> = last.into_values().rev().collect();
+        let scratch = after(&last);
+        prop_assert_eq!(incremental.desired(), scratch.desired());
+        prop_assert_eq!(incremental.local_blocks(), scratch.local_blocks());
+    }
+
+    /// What is reported as no change is none.
+    #[test]
+    fn no_change_is_no_change(updates in updates()) {
+        let mut topology = Topology::new("a");
+        for update in &updates {
+            let before = (topology.desired(), topology.local_blocks());
+            if !topology.handle_update(update) {
+                prop_assert_eq!(before, (topology.desired(), topology.local_blocks()));
+            }
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! The Linux backend: nf_tables, route netlink and `/proc/sys`, in one network namespace.
+
+use async_trait::async_trait;
+use calico_core::table::Delta;
+
+use crate::netlink::Routing;
+use crate::netlink::monitor::Monitor;
+use crate::nftables::Ruleset;
+use crate::sysctl::Settings;
+use crate::{ApplyReport, Dataplane, DataplaneError, HostChange, Observed};
+
+/// How a [`LinuxDataplane`] tells what is its own.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct LinuxConfig {
+    /// What the names of workload interfaces start with. Default: `cali`.
+    pub workload_prefix: String,
+}
+
+impl Default for LinuxConfig {
+    fn default() -> Self {
+        Self { workload_prefix: "cali".into() }
+    }
+}
+
+impl LinuxConfig {
+    /// With another prefix of workload interfaces.
+    #[must_use]
+    pub fn with_workload_prefix(mut self, prefix: impl Into<String>) -> Self {
+        self.workload_prefix = prefix.into();
+        self
+    }
+}
+
+/// A Linux host, or one network namespace of it.
+///
+/// Requests are system calls that the kernel completes before they return (a few microseconds for an element, a second for a table
+/// of ten thousands of rules); they are made on the calling task's thread. Only [`next_change`](Dataplane::next_change) waits, and
+/// needs a tokio runtime with I/O enabled.
+///
+/// Nothing is executed and nothing is flushed, neither on open nor on drop.
+///
+/// ```no_run
+/// use calico_dataplane::{Dataplane, LinuxConfig, LinuxDataplane};
+///
+/// # async fn example() -> Result<(), calico_dataplane::DataplaneError> {
+/// let mut host = LinuxDataplane::open(LinuxConfig::default())?;
+/// println!("{} routes are ours", host.observe().await?.routes.len());
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct LinuxDataplane {
+    config: LinuxConfig,
+    ruleset: Ruleset,
+    routing: Routing,
+    settings: Settings,
+    monitor: Monitor,
+}
+
+impl LinuxDataplane {
+    /// Opens the network namespace of the calling thread; whichever thread uses the backend later, it stays there. Changes by
+    /// others are collected from now on. Needs `CAP_NET_ADMIN`.
+    pub fn open(config: LinuxConfig) -> Result<Self, DataplaneError> {
+        let settings = Settings::open()?;
+        let ruleset = Ruleset::open()?;
+        let routing = Routing::open()?;
+        let monitor = Monitor::open(&config.workload_prefix, ruleset.port(), routing.port());
+        let monitor = monitor.map_err(|source| DataplaneError::Kernel {
+            operation: "subscribe to",
+            object: "netlink notifications".into(),
+            source,
+        })?;
+        Ok(Self { config, ruleset, routing, settings, monitor })
+    }
+}
+
+#[async_trait]
+impl Dataplane for LinuxDataplane {
+    async fn observe(&mut self) -> Result<Observed, DataplaneError> {
+        let listing = self.ruleset.list()?;
+        let links = self.routing.links()?;
+        let routes = self.routing.routes(&links)?;
+        let prefix = self.config.workload_prefix.clone();
+        let neighbors = self.routing.neighbors(&links, |interface| interface.as_str().starts_with(&prefix))?;
+        let by_name = links.by_name();
+        self.monitor.know(links);
+        Ok(Observed {
+            table_present: listing.present,
+            chains: listing.chains,
+            sets: listing.sets,
+            routes,
+            neighbors: neighbors.into_iter().collect(),
+            links: by_name,
+        })
+    }
+
+    async fn apply(&mut self, delta: &Delta) -> ApplyReport {
+        let mut report = ApplyReport { ruleset: self.ruleset.apply(delta).err(), ..ApplyReport::default() };
+        for setting in &delta.settings {
+            report.settings.extend(self.settings.write(setting).err().map(|error| (setting.clone(), error)));
+        }
+        self.routing.apply(delta, &mut report);
+        report
+    }
+
+    async fn next_change(&mut self) -> Result<HostChange, DataplaneError> {
+        self.monitor.next().await.map_err(|source| DataplaneError::Kernel {
+            operation: "read",
+            object: "netlink notifications".into(),
+            source,
+        })
+    }
+}

@@ -1,0 +1,73 @@
+//! Links: names, indices and whether they are up.
+
+use std::collections::{BTreeMap, HashMap};
+
+use calico_core::net::InterfaceName;
+use netlink_packet_core::Parseable;
+use netlink_packet_route::AddressFamily;
+use netlink_packet_route::link::{LinkAttribute, LinkExtentMask, LinkFlags, LinkMessage};
+
+use crate::LinkState;
+
+/// `RTM_NEWLINK`.
+pub(crate) const NEW: u16 = 16;
+/// `RTM_DELLINK`.
+pub(crate) const DELETE: u16 = 17;
+/// `RTM_GETLINK`.
+pub(crate) const GET: u16 = 18;
+
+/// A link as read.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Link {
+    pub(crate) name: InterfaceName,
+    pub(crate) state: LinkState,
+}
+
+/// Links by index.
+#[derive(Debug, Default)]
+pub(crate) struct Links(HashMap<u32, Link>);
+
+impl Links {
+    /// Adds or replaces a link, and returns the one that had its index.
+    pub(crate) fn insert(&mut self, link: Link) -> Option<Link> {
+        self.0.insert(link.state.index, link)
+    }
+
+    pub(crate) fn remove(&mut self, index: u32) -> Option<Link> {
+        self.0.remove(&index)
+    }
+
+    pub(crate) fn name(&self, index: u32) -> Option<InterfaceName> {
+        self.0.get(&index).map(|link| link.name)
+    }
+
+    pub(crate) fn by_name(&self) -> BTreeMap<InterfaceName, LinkState> {
+        self.0.values().map(|link| (link.name, link.state)).collect()
+    }
+}
+
+/// Asks for all links, without the statistics that make up most of an answer.
+pub(crate) fn dump_request() -> LinkMessage {
+    let mut message = LinkMessage::default();
+    message.attributes.push(LinkAttribute::ExtMask(vec![LinkExtentMask::SkipStats]));
+    message
+}
+
+/// Asks for the link of a name.
+pub(crate) fn request(interface: InterfaceName) -> LinkMessage {
+    let mut message = dump_request();
+    message.attributes.push(LinkAttribute::IfName(interface.as_str().to_owned()));
+    message
+}
+
+/// Reads a link; a bridge's view of its port is none.
+pub(crate) fn decode(body: &[u8]) -> Option<Link> {
+    let message = LinkMessage::parse(body).ok()?;
+    (message.header.interface_family == AddressFamily::Unspec).then_some(())?;
+    let name = message.attributes.iter().find_map(|attribute| match attribute {
+        LinkAttribute::IfName(name) => name.parse().ok(),
+        _ => None,
+    })?;
+    let up = message.header.flags.contains(LinkFlags::Up);
+    Some(Link { name, state: LinkState { index: message.header.index, up } })
+}

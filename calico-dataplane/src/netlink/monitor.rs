@@ -1,0 +1,221 @@
+//! What others change: notifications of nf_tables, links, routes and neighbours.
+//!
+//! Our own writes never come back: a notification names the port of the socket whose request caused it, and a filter in the kernel
+//! drops those of our two, before they could fill the queue. Lost notifications become [`HostChange::Overrun`].
+//!
+//! IPv4 routes that vanish with their link, or when it goes down, are not announced by the kernel at all: only the link is.
+
+use std::collections::VecDeque;
+use std::io;
+
+use netlink_sys::Socket;
+use netlink_sys::protocols::{NETLINK_NETFILTER, NETLINK_ROUTE};
+use nix::errno::Errno;
+use socket2::{SockFilter, SockRef};
+use tokio::io::unix::AsyncFd;
+
+use super::link::Links;
+use super::wire::{Message, REPLACE, messages};
+use super::{link, neighbor, readiness, route, socket};
+use crate::nftables::decode::is_ours;
+use crate::nftables::uapi::NEW_GENERATION;
+use crate::{HostChange, LinkState};
+
+use calico_core::net::InterfaceName;
+
+/// `NFNLGRP_NFTABLES`.
+const GROUP_NFTABLES: u32 = 7;
+/// `RTNLGRP_LINK`, `_NEIGH`, `_IPV4_ROUTE`, `_IPV6_ROUTE`.
+const GROUPS_ROUTE: [u32; 4] = [1, 3, 7, 11];
+const BUFFER: usize = 64 * 1024;
+
+/// A subscription, from the moment it is opened.
+#[derive(Debug)]
+pub(crate) struct Monitor {
+    ruleset: Source,
+    routing: Source,
+    buffer: Vec<u8>,
+    state: Translator,
+}
+
+/// Turns notifications into changes.
+#[derive(Debug)]
+struct Translator {
+    workload_prefix: String,
+    links: Links,
+    queue: VecDeque<HostChange>,
+}
+
+/// A socket that joins the runtime when it is first waited for, so that opening needs none.
+#[derive(Debug)]
+enum Source {
+    Opened(Option<Socket>),
+    Waited(AsyncFd<Socket>),
+}
+
+impl Monitor {
+    /// Subscribes; what sockets of these ports cause is left out.
+    pub(crate) fn open(workload_prefix: &str, ruleset_port: u32, routing_port: u32) -> io::Result<Self> {
+        Ok(Self {
+            ruleset: subscribe(NETLINK_NETFILTER, &[GROUP_NFTABLES], ruleset_port)?,
+            routing: subscribe(NETLINK_ROUTE, &GROUPS_ROUTE, routing_port)?,
+            buffer: vec![0; BUFFER],
+            state: Translator {
+                workload_prefix: workload_prefix.to_owned(),
+                links: Links::default(),
+                queue: VecDeque::new(),
+            },
+        })
+    }
+
+    /// Takes over a list of links just read; names of interfaces in later notifications come from it.
+    pub(crate) fn know(&mut self, links: Links) {
+        self.state.links = links;
+    }
+
+    /// The next change. Cancel safe: what was read is queued before anything is waited for.
+    pub(crate) async fn next(&mut self) -> io::Result<HostChange> {
+        loop {
+            if let Some(change) = self.state.queue.pop_front() {
+                return Ok(change);
+            }
+            let Self { ruleset, routing, buffer, state } = self;
+            let (ruleset, routing) = (ruleset.wait()?, routing.wait()?);
+            tokio::select! {
+                guard = ruleset.readable() => {
+                    read(ruleset.get_ref(), buffer, state, Translator::ruleset)?;
+                    guard?.clear_ready();
+                }
+                guard = routing.readable() => {
+                    read(routing.get_ref(), buffer, state, Translator::routing)?;
+                    guard?.clear_ready();
+                }
+            }
+        }
+    }
+}
+
+impl Source {
+    fn wait(&mut self) -> io::Result<&AsyncFd<Socket>> {
+        if let Self::Opened(socket) = self {
+            let socket = socket.take().ok_or(Errno::EBADF)?;
+            *self = Self::Waited(readiness::register(socket)?);
+        }
+        match self {
+            Self::Waited(fd) => Ok(fd),
+            Self::Opened(_) => Err(Errno::EBADF.into()),
+        }
+    }
+}
+
+fn subscribe(protocol: isize, groups: &[u32], own_port: u32) -> io::Result<Source> {
+    let (socket, _) = socket::open(protocol)?;
+    // First the filter, then the groups: no notification of ours slips in between.
+    SockRef::from(&socket).attach_filter(&all_but(own_port))?;
+    for group in groups {
+        socket.add_membership(*group)?;
+    }
+    Ok(Source::Opened(Some(socket)))
+}
+
+/// Drops datagrams whose first message names this port as the cause. All messages of a datagram have one cause.
+fn all_but(port: u32) -> [SockFilter; 4] {
+    const LOAD_WORD: u16 = 0x20;
+    const JUMP_IF_EQUAL: u16 = 0x15;
+    const RETURN: u16 = 0x06;
+    /// Of `nlmsg_pid` in the header.
+    const PORT_OFFSET: u32 = 12;
+    [
+        SockFilter::new(LOAD_WORD, 0, 0, PORT_OFFSET),
+        // A filter loads in network order what lies there in host order.
+        SockFilter::new(JUMP_IF_EQUAL, 0, 1, port.to_be()),
+        SockFilter::new(RETURN, 0, 0, 0),
+        SockFilter::new(RETURN, 0, 0, u32::MAX),
+    ]
+}
+
+/// Reads until the queue is empty.
+fn read(
+    socket: &Socket,
+    buffer: &mut [u8],
+    state: &mut Translator,
+    translate: fn(&mut Translator, Message<'_>) -> Option<HostChange>,
+) -> io::Result<()> {
+    loop {
+        match socket::receive(socket, buffer) {
+            Ok(None) => return Ok(()),
+            Ok(Some(datagram)) => {
+                for message in messages(datagram) {
+                    let change = translate(state, message);
+                    state.push(change);
+                }
+            }
+            Err(error) if super::is(&error, &[Errno::ENOBUFS, Errno::EMSGSIZE]) => {
+                state.push(Some(HostChange::Overrun))
+            }
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+impl Translator {
+    /// Queues a change; one that only says "look again" is not said twice in a row.
+    fn push(&mut self, change: Option<HostChange>) {
+        let Some(change) = change else { return };
+        let repeated =
+            matches!(change, HostChange::Ruleset | HostChange::Overrun) && self.queue.back() == Some(&change);
+        if !repeated {
+            self.queue.push_back(change);
+        }
+    }
+
+    fn ruleset(&mut self, message: Message<'_>) -> Option<HostChange> {
+        (message.kind != NEW_GENERATION && is_ours(message.body)).then_some(HostChange::Ruleset)
+    }
+
+    fn routing(&mut self, message: Message<'_>) -> Option<HostChange> {
+        match message.kind {
+            link::NEW | link::DELETE => self.link(message),
+            route::NEW | route::DELETE => self.route(message),
+            neighbor::NEW | neighbor::DELETE => self.neighbor(message),
+            _ => None,
+        }
+    }
+
+    fn link(&mut self, message: Message<'_>) -> Option<HostChange> {
+        let found = link::decode(message.body)?;
+        if message.kind == link::DELETE {
+            self.links.remove(found.state.index);
+            return Some(gone(found.name));
+        }
+        let before = self.links.insert(found);
+        // A rename is the old name's end.
+        let old = before.filter(|before| before.name != found.name);
+        self.push(old.map(|old| gone(old.name)));
+        let same = before.is_some_and(|before| before.name == found.name && before.state == found.state);
+        (!same).then_some(HostChange::Link { name: found.name, state: Some(found.state) })
+    }
+
+    #[expect(clippy::needless_pass_by_ref_mut, reason = "one signature for all translations")]
+    fn route(&mut self, message: Message<'_>) -> Option<HostChange> {
+        let found = route::decode(message.body, &self.links)?;
+        let written = message.kind == route::NEW;
+        // Another's route that took the place of one, maybe ours.
+        let replaced = written && message.flags & REPLACE != 0;
+        let route = found.route.filter(|_| written);
+        (found.route.is_some() || replaced).then_some(HostChange::Route { key: found.key, route })
+    }
+
+    #[expect(clippy::needless_pass_by_ref_mut, reason = "one signature for all translations")]
+    fn neighbor(&mut self, message: Message<'_>) -> Option<HostChange> {
+        let found = neighbor::decode(message.body, &self.links)?;
+        let workload = found.neighbor.interface.as_str().starts_with(&self.workload_prefix);
+        let present = message.kind == neighbor::NEW && found.permanent;
+        workload.then_some(HostChange::Neighbor { neighbor: found.neighbor, present })
+    }
+}
+
+const fn gone(name: InterfaceName) -> HostChange {
+    const NONE: Option<LinkState> = None;
+    HostChange::Link { name, state: NONE }
+}

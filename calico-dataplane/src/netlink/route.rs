@@ -1,0 +1,222 @@
+//! Routes, and by which protocol numbers we know our own.
+//!
+//! | Class | Protocol | Why this number |
+//! |---|---|---|
+//! | [`RouteClass::LocalWorkload`] | 80 | upstream's own for the routes that only it may write: what an upstream agent left is taken over |
+//! | [`RouteClass::LocalBlock`] | 81 | free in `rt_protos` |
+//! | [`RouteClass::Bgp`] | 82 | free; 12 and 186 belong to BIRD and FRR, which may run on the host for other ends |
+//!
+//! A number per class, so that the class is read back without guessing. A route is removed only if it has one of these numbers.
+//!
+//! IPv6 knows no metric zero: the kernel stores 1024, and so must who compares.
+
+use std::net::{IpAddr, Ipv4Addr};
+
+use calico_core::net::{Cidr, Family, InterfaceName};
+use calico_core::table::{Route, RouteClass, RouteKey, RouteTableId, RouteTarget};
+use netlink_packet_core::Parseable;
+use netlink_packet_route::AddressFamily;
+use netlink_packet_route::route::{
+    RouteAddress, RouteAttribute, RouteFlags, RouteHeader, RouteMessage, RouteProtocol, RouteScope, RouteType, RouteVia,
+};
+
+use super::link::Links;
+
+/// `RTM_NEWROUTE`.
+pub(crate) const NEW: u16 = 24;
+/// `RTM_DELROUTE`.
+pub(crate) const DELETE: u16 = 25;
+/// `RTM_GETROUTE`.
+pub(crate) const GET: u16 = 26;
+
+/// The protocol numbers of our classes.
+pub(crate) const PROTOCOLS: [u8; 3] = [LOCAL_WORKLOAD, LOCAL_BLOCK, BGP];
+
+const LOCAL_WORKLOAD: u8 = 80;
+const LOCAL_BLOCK: u8 = 81;
+const BGP: u8 = 82;
+
+/// `RT_TABLE_LOCAL`: the kernel's own.
+const TABLE_LOCAL: u32 = 255;
+
+/// What stands for a way that we would never write, such as several next hops: it equals nothing desired.
+const FOREIGN_TARGET: RouteTarget = RouteTarget::Via(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
+
+/// A route as read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Decoded {
+    pub(crate) key: RouteKey,
+    /// Present if the protocol is one of ours.
+    pub(crate) route: Option<Route>,
+}
+
+/// Asks for all routes of a family.
+pub(crate) fn dump_request(family: AddressFamily) -> RouteMessage {
+    let mut message = RouteMessage::default();
+    message.header.address_family = family;
+    message
+}
+
+/// The route; `index` is that of [`interface`].
+pub(crate) fn encode(route: &Route, index: Option<u32>) -> RouteMessage {
+    let mut message = keyed(&route.key, class_protocol(route.class));
+    let header = &mut message.header;
+    header.kind = RouteType::Unicast;
+    header.scope = RouteScope::Universe;
+    match route.target {
+        RouteTarget::Interface(_) => header.scope = RouteScope::Link,
+        RouteTarget::Via(gateway) => message.attributes.push(via(gateway, route.key.dest)),
+        RouteTarget::ViaOnlink { gateway, .. } => {
+            header.flags = RouteFlags::Onlink;
+            message.attributes.push(via(gateway, route.key.dest));
+        }
+        // Also for what is not known here: no way is better than a wrong one.
+        _ => header.kind = RouteType::BlackHole,
+    }
+    message.attributes.extend(index.map(RouteAttribute::Oif));
+    message
+}
+
+/// Names a route for removal, if it is of this protocol.
+pub(crate) fn removal(key: &RouteKey, protocol: u8) -> RouteMessage {
+    let mut message = keyed(key, protocol);
+    // The wildcards of the kernel's comparison.
+    message.header.scope = RouteScope::NoWhere;
+    message.header.kind = RouteType::Unspec;
+    message
+}
+
+/// The interface that a route needs.
+pub(crate) const fn interface(route: &Route) -> Option<InterfaceName> {
+    match route.target {
+        RouteTarget::Interface(interface) | RouteTarget::ViaOnlink { interface, .. } => Some(interface),
+        _ => None,
+    }
+}
+
+/// Reads a route; the kernel's local table, multicast and cached clones are none.
+pub(crate) fn decode(body: &[u8], links: &Links) -> Option<Decoded> {
+    let header = RouteHeader::parse(body).ok()?;
+    if header.flags.contains(RouteFlags::Cloned) || u32::from(header.table) == TABLE_LOCAL {
+        return None;
+    }
+    let message = RouteMessage::parse(body).ok()?;
+    let mut found = Attributes::default();
+    message.attributes.iter().for_each(|attribute| found.take(attribute));
+    let any = match header.address_family {
+        AddressFamily::Inet => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
+        AddressFamily::Inet6 => IpAddr::V6(std::net::Ipv6Addr::UNSPECIFIED),
+        _ => return None,
+    };
+    let key = RouteKey {
+        table: RouteTableId::new(found.table.unwrap_or_else(|| header.table.into())),
+        dest: Cidr::new(found.dest.unwrap_or(any), header.destination_prefix_length)?,
+        metric: found.metric,
+    };
+    let route = protocol_class(header.protocol.into());
+    let route = route.map(|class| Route { key, target: found.target(&header, links), class });
+    Some(Decoded { key, route })
+}
+
+/// How messages call it.
+pub(crate) fn name(key: &RouteKey) -> String {
+    let RouteKey { table, dest, metric } = key;
+    match (*table == RouteTableId::MAIN, metric) {
+        (true, 0) => format!("route {dest}"),
+        (true, metric) => format!("route {dest} metric {metric}"),
+        (false, metric) => format!("route {dest} metric {metric} in table {}", table.value()),
+    }
+}
+
+#[derive(Default)]
+struct Attributes {
+    table: Option<u32>,
+    dest: Option<IpAddr>,
+    metric: u32,
+    gateway: Option<IpAddr>,
+    interface: Option<u32>,
+    foreign: bool,
+}
+
+impl Attributes {
+    fn take(&mut self, attribute: &RouteAttribute) {
+        match attribute {
+            RouteAttribute::Table(table) => self.table = Some(*table),
+            RouteAttribute::Destination(dest) => self.dest = address(dest),
+            RouteAttribute::Priority(metric) => self.metric = *metric,
+            RouteAttribute::Gateway(gateway) => self.gateway = address(gateway),
+            RouteAttribute::Via(RouteVia::Inet(gateway)) => self.gateway = Some((*gateway).into()),
+            RouteAttribute::Via(RouteVia::Inet6(gateway)) => self.gateway = Some((*gateway).into()),
+            RouteAttribute::Oif(index) => self.interface = Some(*index),
+            RouteAttribute::MultiPath(_) | RouteAttribute::Encap(_) => self.foreign = true,
+            _ => {}
+        }
+    }
+
+    fn target(&self, header: &RouteHeader, links: &Links) -> RouteTarget {
+        let interface = self.interface.and_then(|index| links.name(index));
+        let onlink = header.flags.contains(RouteFlags::Onlink);
+        match (header.kind, self.gateway, interface) {
+            _ if self.foreign => FOREIGN_TARGET,
+            (RouteType::BlackHole, _, _) => RouteTarget::Blackhole,
+            (RouteType::Unicast, Some(gateway), Some(interface)) if onlink => {
+                RouteTarget::ViaOnlink { gateway, interface }
+            }
+            (RouteType::Unicast, Some(gateway), _) if !onlink => RouteTarget::Via(gateway),
+            (RouteType::Unicast, None, Some(interface)) => RouteTarget::Interface(interface),
+            _ => FOREIGN_TARGET,
+        }
+    }
+}
+
+const fn address(address: &RouteAddress) -> Option<IpAddr> {
+    match address {
+        RouteAddress::Inet(address) => Some(IpAddr::V4(*address)),
+        RouteAddress::Inet6(address) => Some(IpAddr::V6(*address)),
+        _ => None,
+    }
+}
+
+fn keyed(key: &RouteKey, protocol: u8) -> RouteMessage {
+    let mut message = RouteMessage::default();
+    let header = &mut message.header;
+    header.address_family = match key.dest.family() {
+        Family::V4 => AddressFamily::Inet,
+        Family::V6 => AddressFamily::Inet6,
+    };
+    header.destination_prefix_length = key.dest.length();
+    header.protocol = RouteProtocol::from(protocol);
+    header.table = u8::try_from(key.table.value()).unwrap_or(RouteHeader::RT_TABLE_UNSPEC);
+    message.attributes.push(RouteAttribute::Table(key.table.value()));
+    message.attributes.push(RouteAttribute::Destination(key.dest.address().into()));
+    if key.metric != 0 {
+        message.attributes.push(RouteAttribute::Priority(key.metric));
+    }
+    message
+}
+
+/// A gateway of the other family has an attribute of its own (RFC 8950).
+fn via(gateway: IpAddr, dest: Cidr) -> RouteAttribute {
+    match gateway {
+        IpAddr::V6(gateway) if dest.family() == Family::V4 => RouteAttribute::Via(RouteVia::Inet6(gateway)),
+        IpAddr::V4(gateway) if dest.family() == Family::V6 => RouteAttribute::Via(RouteVia::Inet(gateway)),
+        gateway => RouteAttribute::Gateway(gateway.into()),
+    }
+}
+
+const fn class_protocol(class: RouteClass) -> u8 {
+    match class {
+        RouteClass::LocalBlock => LOCAL_BLOCK,
+        RouteClass::Bgp => BGP,
+        _ => LOCAL_WORKLOAD,
+    }
+}
+
+const fn protocol_class(protocol: u8) -> Option<RouteClass> {
+    match protocol {
+        LOCAL_WORKLOAD => Some(RouteClass::LocalWorkload),
+        LOCAL_BLOCK => Some(RouteClass::LocalBlock),
+        BGP => Some(RouteClass::Bgp),
+        _ => None,
+    }
+}

@@ -1,0 +1,100 @@
+//! Chains and their rules.
+
+use std::collections::BTreeMap;
+
+use calico_core::table::{BaseChain, Chain, ChainName, ChainType, Hook};
+
+use super::attributes_of;
+use crate::ObservedChain;
+use crate::netlink::wire::{find, read_be32, read_text};
+use crate::nftables::encode::{hook_number, type_name};
+use crate::nftables::uapi::{TABLE, chain, rule};
+use crate::nftables::userdata::{Seal, read_seal};
+
+/// Collects chains and rules.
+#[derive(Debug, Default)]
+pub(crate) struct Chains {
+    bases: BTreeMap<ChainName, Option<FoundBase>>,
+    rules: BTreeMap<ChainName, Vec<Option<Seal>>>,
+}
+
+/// A chain as listed.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct ChainListing {
+    pub(crate) chain: ObservedChain,
+    /// Hangs in a hook, be it one that we know or not.
+    pub(crate) hangs: bool,
+}
+
+#[derive(Debug)]
+struct FoundBase {
+    base: Option<BaseChain>,
+    accepts: bool,
+}
+
+impl Chains {
+    pub(crate) fn add_chain(&mut self, body: &[u8]) -> Option<()> {
+        let attributes = attributes_of(body)?;
+        let name = named(attributes, chain::TABLE, chain::NAME)?;
+        let found = find(attributes, chain::HOOK).map(|hook| FoundBase {
+            base: base(attributes, hook),
+            accepts: find(attributes, chain::POLICY).and_then(read_be32) == Some(chain::ACCEPT),
+        });
+        self.bases.insert(name, found);
+        Some(())
+    }
+
+    pub(crate) fn add_rule(&mut self, body: &[u8]) -> Option<()> {
+        let attributes = attributes_of(body)?;
+        let name = named(attributes, rule::TABLE, rule::CHAIN)?;
+        let seal = find(attributes, rule::USERDATA).and_then(read_seal);
+        self.rules.entry(name).or_default().push(seal);
+        Some(())
+    }
+
+    /// Takes over the rules that another collection listed.
+    pub(crate) fn take_rules(&mut self, other: Self) {
+        self.rules = other.rules;
+    }
+
+    pub(crate) fn finish(mut self) -> BTreeMap<ChainName, ChainListing> {
+        let listing = |(name, found): (ChainName, Option<FoundBase>)| {
+            let seals = self.rules.remove(&name).unwrap_or_default();
+            let base = found.as_ref().and_then(|found| found.base);
+            let sound = found.as_ref().is_none_or(|found| found.base.is_some() && found.accepts);
+            let fingerprint = match seals.split_first() {
+                _ if !sound => None,
+                // Without rules, what is seen is all there is.
+                None => Some(Chain { name: name.clone(), base, rules: Vec::new() }.fingerprint()),
+                Some((first, _)) => first.filter(|first| unbroken(&seals, *first)).map(|seal| seal.fingerprint),
+            };
+            let chain = ObservedChain { base, fingerprint };
+            (name, ChainListing { chain, hangs: found.is_some() })
+        };
+        std::mem::take(&mut self.bases).into_iter().map(listing).collect()
+    }
+}
+
+/// Whether the rules are all those of one writing, in order.
+fn unbroken(seals: &[Option<Seal>], first: Seal) -> bool {
+    usize::try_from(first.count) == Ok(seals.len())
+        && seals.iter().zip(0..).all(|(seal, index)| *seal == Some(Seal { index, ..first }))
+}
+
+/// The name of a chain of our table.
+fn named(attributes: &[u8], table: u16, name: u16) -> Option<ChainName> {
+    find(attributes, table).and_then(read_text).filter(|table| *table == TABLE)?;
+    // A name that we could not have given cannot be spoken of; it does no harm, as no chain of ours leads there.
+    find(attributes, name).and_then(read_text).and_then(|name| ChainName::new(name).ok())
+}
+
+fn base(attributes: &[u8], hook: &[u8]) -> Option<BaseChain> {
+    let number = find(hook, chain::HOOK_NUMBER).and_then(read_be32)?;
+    let priority = find(hook, chain::HOOK_PRIORITY).and_then(read_be32)?.cast_signed();
+    let kind = find(attributes, chain::TYPE).and_then(read_text)?;
+    let hooks = [Hook::Prerouting, Hook::Input, Hook::Forward, Hook::Output, Hook::Postrouting];
+    let hook = hooks.into_iter().find(|hook| hook_number(*hook) == number)?;
+    let types = [ChainType::Filter, ChainType::Nat];
+    let chain_type = types.into_iter().find(|chain_type| type_name(*chain_type) == kind)?;
+    Some(BaseChain { chain_type, hook, priority })
+}

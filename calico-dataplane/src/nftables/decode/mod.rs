@@ -1,0 +1,42 @@
+//! What the kernel lists of our table, as [`ObservedChain`]s and [`ObservedSet`]s.
+//!
+//! Pure: bodies of netlink messages in. Anything may be in a listing, since anybody may write to our table: what is not
+//! recognisable is reported as present without a fingerprint or declaration, so that the reconciler replaces it.
+
+mod chain;
+mod element;
+mod set;
+
+pub(crate) use chain::{ChainListing, Chains};
+pub(crate) use element::Elements;
+pub(crate) use set::{Sets, is_ours};
+
+/// Octets of the fixed header in front of the attributes: family, version, resource id.
+const HEADER: usize = 4;
+
+/// The attributes of a message on the `inet` family.
+fn attributes_of(body: &[u8]) -> Option<&[u8]> {
+    let (header, attributes) = body.split_first_chunk::<HEADER>()?;
+    (header[0] == super::uapi::FAMILY_INET).then_some(attributes)
+}
+
+/// Feeds arbitrary bytes to every decoder; for fuzzing, and replayed over a corpus by the tests.
+#[cfg(any(test, feature = "testing"))]
+pub(crate) fn decode_any(bytes: &[u8]) {
+    let mut chains = Chains::default();
+    let mut sets = Sets::default();
+    for message in crate::netlink::wire::messages(bytes) {
+        chains.add_chain(message.body);
+        chains.add_rule(message.body);
+        sets.add(message.body);
+        let _ = is_ours(message.body);
+    }
+    let _ = chains.finish();
+    for decl in sets.finish().into_values().flatten() {
+        let mut elements = Elements::default();
+        for message in crate::netlink::wire::messages(bytes) {
+            elements.add(message.body);
+        }
+        let _ = elements.observe(&decl);
+    }
+}

@@ -1,0 +1,322 @@
+//! A [`Delta`] as one nf_tables transaction in wire form.
+//!
+//! Pure: delta in, bytes out, and for each message the object that it is about, so that an error, which the kernel reports by
+//! sequence number, can name it. Order within the transaction:
+//!
+//! 1. every chain that is written or removed is added (which an existing one survives), then emptied, so that nothing refers to
+//!    anything any more that is to go; base chains that must hang elsewhere are deleted and added anew, as the kernel moves none;
+//! 2. sets, elements to remove, elements to add (new intervals may overlap old ones);
+//! 3. rules;
+//! 4. chains and sets to remove.
+//!
+//! Packets see all of it or nothing. Everything is written so that a second run changes nothing: adding what exists is no error to
+//! the kernel, a chain to remove is added first, and sets and elements are removed by `DESTROY` where the kernel knows it.
+
+mod element;
+mod rule;
+
+use std::collections::BTreeSet;
+
+use calico_core::table::{BaseChain, Chain, ChainName, ChainType, Delta, Hook, SetDecl, SetKind, SetName};
+
+use super::key::{key_length, key_type};
+use super::uapi::{self, BATCH_SUBSYSTEM, FAMILY_INET, TABLE, chain, set};
+use crate::DataplaneError;
+use crate::netlink::wire::{ACK, APPEND, CREATE, REQUEST, Writer};
+
+/// What a message of a transaction is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Subject<'a> {
+    /// The transaction itself: its begin message, by which the kernel also reports a failed commit.
+    Transaction,
+    Table,
+    Chain(&'a ChainName),
+    Rule {
+        chain: &'a ChainName,
+        index: usize,
+    },
+    Set(&'a SetName),
+    RemovedSet(&'a SetName),
+    AddedElements(&'a SetName),
+    RemovedElements(&'a SetName),
+}
+
+impl std::fmt::Display for Subject<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Transaction => write!(f, "transaction on table inet {TABLE}"),
+            Self::Table => write!(f, "table inet {TABLE}"),
+            Self::Chain(name) => write!(f, "chain {name}"),
+            Self::Rule { chain, index } => write!(f, "rule {index} of chain {chain}"),
+            Self::Set(name) | Self::RemovedSet(name) => write!(f, "set {name}"),
+            Self::AddedElements(name) => write!(f, "elements added to set {name}"),
+            Self::RemovedElements(name) => write!(f, "elements removed from set {name}"),
+        }
+    }
+}
+
+/// How to write, besides what.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Dialect<'a> {
+    /// The kernel knows the removals that forgive absence (Linux 6.3).
+    pub(crate) destroy: bool,
+    /// Chains that exist as another kind of chain and must be deleted before they are added.
+    pub(crate) recreated: &'a BTreeSet<ChainName>,
+}
+
+/// A transaction ready to send.
+#[derive(Debug)]
+pub(crate) struct Transaction<'a> {
+    pub(crate) bytes: Vec<u8>,
+    /// By sequence number, from the first.
+    pub(crate) subjects: Vec<Subject<'a>>,
+}
+
+/// Whether a delta has anything for nf_tables.
+pub(crate) const fn has_ruleset(delta: &Delta) -> bool {
+    !(delta.sets_added.is_empty()
+        && delta.chains_set.is_empty()
+        && delta.elements.is_empty()
+        && delta.chains_removed.is_empty()
+        && delta.sets_removed.is_empty())
+}
+
+/// Writes a delta's nf_tables part; messages are numbered from `first`.
+pub(crate) fn encode<'a>(
+    delta: &'a Delta,
+    dialect: Dialect<'_>,
+    first: u32,
+) -> Result<Transaction<'a>, DataplaneError> {
+    let mut batch = Batch::begin(first);
+    let written: BTreeSet<&ChainName> = delta.chains_set.iter().map(|chain| &chain.name).collect();
+    let removed = || delta.chains_removed.iter().filter(|name| !written.contains(name));
+    if !(delta.sets_added.is_empty() && delta.chains_set.is_empty() && delta.chains_removed.is_empty()) {
+        batch.table();
+    }
+    chains(&mut batch, delta, removed(), dialect);
+    sets(&mut batch, delta, dialect)?;
+    for change in &delta.elements {
+        element::change(&mut batch, change, dialect.destroy)?;
+    }
+    for chain in &delta.chains_set {
+        rule::rules(&mut batch, chain)?;
+    }
+    for name in removed() {
+        batch.message(uapi::DEL_CHAIN, 0, Subject::Chain(name), |w| {
+            w.text(chain::TABLE, TABLE);
+            w.text(chain::NAME, name.as_str());
+        });
+    }
+    let added: BTreeSet<&SetName> = delta.sets_added.iter().map(|decl| &decl.name).collect();
+    for name in delta.sets_removed.iter().filter(|name| !added.contains(name)) {
+        remove_set(&mut batch, name, dialect);
+    }
+    batch.end()
+}
+
+/// A transaction that does nothing but ask whether `DESTROY` messages are known.
+pub(crate) fn probe_destroy(first: u32) -> Result<Transaction<'static>, DataplaneError> {
+    let mut batch = Batch::begin(first);
+    batch.message(uapi::DESTROY_TABLE, 0, Subject::Table, |w| w.text(uapi::table::NAME, "calico-dataplane-probe"));
+    batch.end()
+}
+
+fn chains<'a>(
+    batch: &mut Batch<'a>,
+    delta: &'a Delta,
+    removed: impl Iterator<Item = &'a ChainName>,
+    dialect: Dialect<'_>,
+) {
+    let recreated = |name: &ChainName| dialect.recreated.contains(name);
+    for chain in &delta.chains_set {
+        batch.chain(&chain.name, chain.base.filter(|_| !recreated(&chain.name)));
+        batch.empty_chain(&chain.name);
+    }
+    for name in removed {
+        batch.chain(name, None);
+        batch.empty_chain(name);
+    }
+    for chain in delta.chains_set.iter().filter(|chain| recreated(&chain.name)) {
+        batch.message(uapi::DEL_CHAIN, 0, Subject::Chain(&chain.name), |w| {
+            w.text(chain::TABLE, TABLE);
+            w.text(chain::NAME, chain.name.as_str());
+        });
+        batch.chain(&chain.name, chain.base);
+    }
+}
+
+fn sets<'a>(batch: &mut Batch<'a>, delta: &'a Delta, dialect: Dialect<'_>) -> Result<(), DataplaneError> {
+    let removed: BTreeSet<&SetName> = delta.sets_removed.iter().collect();
+    for decl in &delta.sets_added {
+        // Both removed and added: replaced by one of another type.
+        if removed.contains(&decl.name) {
+            remove_set(batch, &decl.name, dialect);
+        }
+        add_set(batch, decl)?;
+    }
+    Ok(())
+}
+
+fn remove_set<'a>(batch: &mut Batch<'a>, name: &'a SetName, dialect: Dialect<'_>) {
+    let kind = if dialect.destroy { uapi::DESTROY_SET } else { uapi::DEL_SET };
+    batch.message(kind, 0, Subject::RemovedSet(name), |w| {
+        w.text(set::TABLE, TABLE);
+        w.text(set::NAME, name.as_str());
+    });
+}
+
+fn add_set<'a>(batch: &mut Batch<'a>, decl: &'a SetDecl) -> Result<(), DataplaneError> {
+    let unwritable = || DataplaneError::Unwritable {
+        object: format!("set {}", decl.name),
+        detail: format!("no kernel set has a key of {:?} as {:?}", decl.key, decl.kind),
+    };
+    let key_type = key_type(&decl.key).filter(|_| !decl.key.is_empty()).ok_or_else(unwritable)?;
+    let flags = match decl.kind {
+        SetKind::Hash => 0,
+        SetKind::Interval if decl.key.len() == 1 => set::INTERVAL,
+        SetKind::VerdictMap => set::MAP,
+        _ => return Err(unwritable()),
+    };
+    let length = u32::try_from(key_length(&decl.key)).ok().filter(|length| *length <= 64).ok_or_else(unwritable)?;
+    let id = batch.next_set();
+    batch.message(uapi::NEW_SET, CREATE, Subject::Set(&decl.name), |w| {
+        w.text(set::TABLE, TABLE);
+        w.text(set::NAME, decl.name.as_str());
+        w.be32(set::FLAGS, flags);
+        w.be32(set::KEY_TYPE, key_type);
+        w.be32(set::KEY_LENGTH, length);
+        if decl.kind == SetKind::VerdictMap {
+            w.be32(set::DATA_TYPE, set::VERDICTS);
+            w.be32(set::DATA_LENGTH, 0);
+        }
+        w.be32(set::ID, id);
+        w.attribute(set::USERDATA, &set_userdata(decl));
+    });
+    Ok(())
+}
+
+/// Tells `nft` the byte order of the key (type 0 of its own list), without which it lists some elements reversed.
+fn set_userdata(decl: &SetDecl) -> Vec<u8> {
+    let host_order = matches!(decl.key.as_slice(), [calico_core::table::FieldType::Interface]);
+    let order: u32 = if host_order { 1 } else { 2 };
+    [&[0, 4][..], &order.to_ne_bytes()].concat()
+}
+
+/// A transaction being written.
+pub(super) struct Batch<'a> {
+    writer: Writer,
+    subjects: Vec<Subject<'a>>,
+    first: u32,
+    last_start: usize,
+    sets: u32,
+}
+
+impl<'a> Batch<'a> {
+    fn begin(first: u32) -> Self {
+        let mut batch = Self { writer: Writer::default(), subjects: Vec::new(), first, last_start: 0, sets: 0 };
+        batch.bracket(uapi::BATCH_BEGIN);
+        batch
+    }
+
+    fn end(mut self) -> Result<Transaction<'a>, DataplaneError> {
+        // One acknowledgement for all: the last message's. Errors come for each message that has one, asked for or not.
+        self.writer.add_flags(self.last_start, ACK);
+        self.bracket(uapi::BATCH_END);
+        let bytes = self.writer.finish().ok_or_else(|| DataplaneError::Unwritable {
+            object: Subject::Transaction.to_string(),
+            detail: "a rule needs more than 64 KiB".into(),
+        })?;
+        Ok(Transaction { bytes, subjects: self.subjects })
+    }
+
+    fn bracket(&mut self, kind: u16) {
+        let sequence = self.sequence();
+        self.subjects.push(Subject::Transaction);
+        self.writer.message(kind, REQUEST, sequence, |w| {
+            w.raw(&[0, 0]);
+            w.raw(&BATCH_SUBSYSTEM.to_be_bytes());
+        });
+    }
+
+    fn sequence(&self) -> u32 {
+        self.first.wrapping_add(u32::try_from(self.subjects.len()).unwrap_or(u32::MAX))
+    }
+
+    /// Appends a message on our table's family.
+    pub(super) fn message(&mut self, kind: u16, flags: u16, subject: Subject<'a>, body: impl FnOnce(&mut Writer)) {
+        let sequence = self.sequence();
+        self.subjects.push(subject);
+        self.last_start = self.writer.len();
+        self.writer.message(kind, REQUEST | flags, sequence, |w| {
+            w.raw(&[FAMILY_INET, 0, 0, 0]);
+            body(w);
+        });
+    }
+
+    /// A number that names a set within the transaction.
+    pub(super) const fn next_set(&mut self) -> u32 {
+        self.sets += 1;
+        self.sets
+    }
+
+    fn table(&mut self) {
+        self.message(uapi::NEW_TABLE, CREATE, Subject::Table, |w| w.text(uapi::table::NAME, TABLE));
+    }
+
+    fn chain(&mut self, name: &'a ChainName, base: Option<BaseChain>) {
+        self.message(uapi::NEW_CHAIN, CREATE, Subject::Chain(name), |w| {
+            w.text(chain::TABLE, TABLE);
+            w.text(chain::NAME, name.as_str());
+            if let Some(base) = base {
+                hang(w, base);
+            }
+        });
+    }
+
+    fn empty_chain(&mut self, name: &'a ChainName) {
+        self.message(uapi::DEL_RULE, 0, Subject::Chain(name), |w| {
+            w.text(uapi::rule::TABLE, TABLE);
+            w.text(uapi::rule::CHAIN, name.as_str());
+        });
+    }
+
+    pub(super) fn rule(&mut self, chain: &'a Chain, index: usize, expressions: &[u8], userdata: &[u8]) {
+        let subject = Subject::Rule { chain: &chain.name, index };
+        self.message(uapi::NEW_RULE, CREATE | APPEND, subject, |w| {
+            w.text(uapi::rule::TABLE, TABLE);
+            w.text(uapi::rule::CHAIN, chain.name.as_str());
+            w.nest(uapi::rule::EXPRESSIONS, |w| w.raw(expressions));
+            w.attribute(uapi::rule::USERDATA, userdata);
+        });
+    }
+}
+
+fn hang(w: &mut Writer, base: BaseChain) {
+    w.nest(chain::HOOK, |w| {
+        w.be32(chain::HOOK_NUMBER, hook_number(base.hook));
+        w.attribute(chain::HOOK_PRIORITY, &base.priority.to_be_bytes());
+    });
+    w.be32(chain::POLICY, chain::ACCEPT);
+    w.text(chain::TYPE, type_name(base.chain_type));
+}
+
+/// `NF_INET_*`.
+pub(super) const fn hook_number(hook: Hook) -> u32 {
+    match hook {
+        Hook::Prerouting => 0,
+        Hook::Input => 1,
+        Hook::Forward => 2,
+        Hook::Output => 3,
+        // The kernel knows five; a sixth of ours would be refused by name in the error of its chain.
+        Hook::Postrouting => 4,
+        _ => u32::MAX,
+    }
+}
+
+/// The kernel's name of a chain type.
+pub(super) const fn type_name(chain_type: ChainType) -> &'static str {
+    match chain_type {
+        ChainType::Nat => "nat",
+        _ => "filter",
+    }
+}

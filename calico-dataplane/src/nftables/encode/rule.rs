@@ -1,0 +1,385 @@
+//! Rules: matches, statements and verdict as instructions.
+//!
+//! The instructions are those that `nft` writes for the same condition (a test compares them), so that `nft list` shows what we
+//! meant. Two guards keep a match from reading what is not there: an address is read only from a packet of its family, and a port
+//! only behind a protocol that has ports. A guard is left out where the rule itself implies it. Lists become anonymous sets, which
+//! live and die with their rule.
+
+use std::net::IpAddr;
+
+use calico_core::net::{Cidr, Family, PortRange};
+use calico_core::table::{Chain, Field, Match, Rule, Statement, Value, Verdict};
+
+use super::element::{Anonymous, Span};
+use super::{Batch, Subject};
+use crate::DataplaneError;
+use crate::netlink::wire::Writer;
+use crate::nftables::expression::{Base, Comparison, Expressions, Meta, Register, SetReference};
+use crate::nftables::key::{NAME_LENGTH, after, name_octets, push_address};
+use crate::nftables::userdata::{self, Seal};
+
+const ICMP: u8 = 1;
+const ICMPV6: u8 = 58;
+/// TCP, UDP, DCCP, SCTP, UDP-Lite: the protocols with ports in their first four octets.
+const PORT_PROTOCOLS: [u8; 5] = [6, 17, 33, 132, 136];
+
+/// Appends the rules of a chain.
+pub(super) fn rules<'a>(batch: &mut Batch<'a>, chain: &'a Chain) -> Result<(), DataplaneError> {
+    let fingerprint = chain.fingerprint();
+    let count = u32::try_from(chain.rules.len()).unwrap_or(u32::MAX);
+    for (index, rule) in chain.rules.iter().enumerate() {
+        let subject = Subject::Rule { chain: &chain.name, index };
+        let mut encoder = RuleEncoder { batch, subject, writer: Writer::default(), families: Vec::new(), ports: false };
+        encoder.rule(rule).map_err(|detail| DataplaneError::Unwritable { object: subject.to_string(), detail })?;
+        let expressions = encoder.writer.finish().ok_or_else(|| DataplaneError::Unwritable {
+            object: subject.to_string(),
+            detail: "its conditions need more than 64 KiB".into(),
+        })?;
+        let seal = Seal { fingerprint, index: u32::try_from(index).unwrap_or(u32::MAX), count };
+        batch.rule(chain, index, &expressions, &userdata::write(rule.comment.as_deref(), seal));
+    }
+    Ok(())
+}
+
+struct RuleEncoder<'b, 'a> {
+    batch: &'b mut Batch<'a>,
+    subject: Subject<'a>,
+    writer: Writer,
+    /// Families whose guard stands already.
+    families: Vec<Family>,
+    /// The rule itself sees to it that only protocols with ports pass.
+    ports: bool,
+}
+
+impl RuleEncoder<'_, '_> {
+    fn rule(&mut self, rule: &Rule) -> Result<(), String> {
+        self.ports = rule.matches.iter().any(implies_ports);
+        for condition in &rule.matches {
+            self.condition(condition)?;
+        }
+        for statement in &rule.statements {
+            self.statement(statement)?;
+        }
+        match &rule.verdict {
+            None => {}
+            Some(Verdict::Masquerade) => self.emit().masquerade(),
+            Some(Verdict::Lookup { key, map }) => {
+                self.load_key(key)?;
+                self.emit().verdict_lookup(Register::FIRST, map.as_str());
+            }
+            Some(verdict) => self.emit().immediate(verdict),
+        }
+        Ok(())
+    }
+
+    const fn emit(&mut self) -> Expressions<'_> {
+        Expressions::new(&mut self.writer)
+    }
+
+    fn condition(&mut self, condition: &Match) -> Result<(), String> {
+        match condition {
+            Match::Family(family) => self.family(*family),
+            Match::Equal { field, value, negated } => self.equal(*field, *value, *negated)?,
+            Match::InterfacePrefix { field, prefix, negated } => {
+                interface_field(*field)?;
+                self.load(*field, Register::FIRST)?;
+                self.compare(*negated, prefix.as_str().as_bytes());
+            }
+            Match::InCidr { field, cidr, negated } => self.in_cidr(*field, cidr, *negated)?,
+            Match::InCidrs { field, cidrs, negated } => self.in_cidrs(*field, cidrs, *negated)?,
+            Match::InPorts { field, ranges, negated } => self.in_ports(*field, ranges, *negated)?,
+            Match::InSet { key, set, negated } => {
+                self.load_key(key)?;
+                self.emit().lookup(Register::FIRST, SetReference { name: set.as_str(), id: None }, *negated);
+            }
+            Match::Icmp { family, icmp_type, code, negated } => self.icmp(*family, *icmp_type, *code, *negated),
+            Match::CtState(states) => {
+                let mask = states.bits().to_ne_bytes();
+                let mut emit = self.emit();
+                emit.ct_state(Register::FIRST);
+                emit.bitwise(Register::FIRST, &mask, &[0; 4]);
+                emit.compare(Register::FIRST, Comparison::NotEqual, &[0; 4]);
+            }
+            Match::Mark { mask, value, negated } => {
+                self.emit().meta(Meta::Mark, Register::FIRST);
+                self.emit().bitwise(Register::FIRST, &mask.to_ne_bytes(), &[0; 4]);
+                self.compare(*negated, &value.to_ne_bytes());
+            }
+            other => return Err(format!("unknown match {other:?}")),
+        }
+        Ok(())
+    }
+
+    fn statement(&mut self, statement: &Statement) -> Result<(), String> {
+        match statement {
+            Statement::Counter => self.emit().counter(),
+            Statement::Log { prefix } => {
+                let prefix = userdata::shorten(prefix);
+                self.emit().log(&prefix);
+            }
+            Statement::SetMark { mask, value } => {
+                let mut emit = self.emit();
+                emit.meta(Meta::Mark, Register::FIRST);
+                emit.bitwise(Register::FIRST, &(!mask & !value).to_ne_bytes(), &value.to_ne_bytes());
+                emit.set_mark(Register::FIRST);
+            }
+            other => return Err(format!("unknown statement {other:?}")),
+        }
+        Ok(())
+    }
+
+    fn family(&mut self, family: Family) {
+        if self.families.contains(&family) {
+            return;
+        }
+        self.families.push(family);
+        self.emit().meta(Meta::NfProto, Register::FIRST);
+        self.compare(false, &[nfproto(family)]);
+    }
+
+    fn compare(&mut self, negated: bool, value: &[u8]) {
+        let comparison = if negated { Comparison::NotEqual } else { Comparison::Equal };
+        self.emit().compare(Register::FIRST, comparison, value);
+    }
+
+    fn equal(&mut self, field: Field, value: Value, negated: bool) -> Result<(), String> {
+        let octets = value_octets(field, value).ok_or_else(|| format!("{field:?} is never {value:?}"))?;
+        self.guard(field);
+        self.load(field, Register::FIRST)?;
+        self.compare(negated, &octets);
+        Ok(())
+    }
+
+    fn in_cidr(&mut self, field: Field, cidr: &Cidr, negated: bool) -> Result<(), String> {
+        address_field(field, cidr)?;
+        self.guard(field);
+        let mut network = Vec::new();
+        push_address(&mut network, cidr.address());
+        let length = cidr.length();
+        if length > 0 && length.is_multiple_of(8) {
+            // Whole octets: read just those, and save the mask.
+            network.truncate(usize::from(length / 8));
+            self.load_part(field, length / 8)?;
+        } else {
+            self.load(field, Register::FIRST)?;
+            let mask = mask_octets(cidr);
+            self.emit().bitwise(Register::FIRST, &mask, &vec![0; mask.len()]);
+        }
+        self.compare(negated, &network);
+        Ok(())
+    }
+
+    fn in_cidrs(&mut self, field: Field, cidrs: &[Cidr], negated: bool) -> Result<(), String> {
+        if let [cidr] = cidrs {
+            return self.in_cidr(field, cidr, negated);
+        }
+        let first = cidrs.first().ok_or("an empty list of prefixes")?;
+        for cidr in cidrs {
+            address_field(field, cidr)?;
+        }
+        let spans = cidrs.iter().map(|cidr| {
+            let octets = |address: IpAddr| {
+                let mut octets = Vec::new();
+                push_address(&mut octets, address);
+                octets
+            };
+            Span { first: octets(cidr.address()), end: after(cidr).map(octets), single: cidr.is_host() }
+        });
+        let kind = match first.family() {
+            Family::V4 => 7,
+            Family::V6 => 8,
+        };
+        self.guard(field);
+        self.anonymous(field, Anonymous { key_type: kind, spans: spans.collect() }, negated)
+    }
+
+    fn in_ports(&mut self, field: Field, ranges: &[PortRange], negated: bool) -> Result<(), String> {
+        if !matches!(field, Field::SrcPort | Field::DstPort) {
+            return Err(format!("{field:?} is no port"));
+        }
+        self.guard(field);
+        let [range] = *ranges else {
+            if ranges.is_empty() {
+                return Err("an empty list of ports".into());
+            }
+            let spans = ranges.iter().copied().map(|range| Span {
+                first: range.min().to_be_bytes().to_vec(),
+                end: range.max().checked_add(1).map(|end| end.to_be_bytes().to_vec()),
+                single: range.min() == range.max(),
+            });
+            return self.anonymous(field, Anonymous { key_type: 13, spans: spans.collect() }, negated);
+        };
+        self.load(field, Register::FIRST)?;
+        let (min, max) = (range.min().to_be_bytes(), range.max().to_be_bytes());
+        match (min == max, negated) {
+            (true, _) => self.compare(negated, &min),
+            (false, true) => self.emit().outside(Register::FIRST, &min, &max),
+            (false, false) => {
+                self.emit().compare(Register::FIRST, Comparison::AtLeast, &min);
+                self.emit().compare(Register::FIRST, Comparison::AtMost, &max);
+            }
+        }
+        Ok(())
+    }
+
+    fn anonymous(&mut self, field: Field, set: Anonymous, negated: bool) -> Result<(), String> {
+        self.load(field, Register::FIRST)?;
+        self.lookup_anonymous(set, negated);
+        Ok(())
+    }
+
+    fn lookup_anonymous(&mut self, set: Anonymous, negated: bool) {
+        let id = self.batch.next_set();
+        set.write(self.batch, id, self.subject);
+        self.emit().lookup(Register::FIRST, SetReference { name: Anonymous::NAME, id: Some(id) }, negated);
+    }
+
+    fn icmp(&mut self, family: Family, icmp_type: u8, code: Option<u8>, negated: bool) {
+        self.family(family);
+        self.emit().meta(Meta::L4Proto, Register::FIRST);
+        self.compare(
+            false,
+            &[match family {
+                Family::V4 => ICMP,
+                Family::V6 => ICMPV6,
+            }],
+        );
+        // Type and code are neighbours, and one comparison of both negates as a pair.
+        let length = if code.is_some() { 2 } else { 1 };
+        self.emit().payload(Base::Transport, 0, length, Register::FIRST);
+        match code {
+            Some(code) => self.compare(negated, &[icmp_type, code]),
+            None => self.compare(negated, &[icmp_type]),
+        }
+    }
+
+    /// Loads the fields of a key side by side from the first register on.
+    fn load_key(&mut self, key: &[Field]) -> Result<(), String> {
+        if key.is_empty() {
+            return Err("a look-up without a key".into());
+        }
+        let proto_in_key = key.contains(&Field::L4Proto);
+        for field in key {
+            if !(proto_in_key && matches!(field, Field::SrcPort | Field::DstPort)) {
+                self.guard(*field);
+            }
+        }
+        let mut unit = 0;
+        for field in key {
+            self.load(*field, Register::at(unit))?;
+            unit += units(*field);
+            if unit > Register::COUNT {
+                return Err("a key of more than 64 octets".into());
+            }
+        }
+        Ok(())
+    }
+
+    fn guard(&mut self, field: Field) {
+        match field {
+            Field::SrcAddr(family) | Field::DstAddr(family) => self.family(family),
+            Field::SrcPort | Field::DstPort if !self.ports => {
+                self.ports = true;
+                self.emit().meta(Meta::L4Proto, Register::FIRST);
+                let spans = PORT_PROTOCOLS.map(|proto| Span { first: vec![proto], end: None, single: true });
+                self.lookup_anonymous(Anonymous { key_type: 12, spans: spans.to_vec() }, false);
+            }
+            _ => {}
+        }
+    }
+
+    fn load(&mut self, field: Field, into: Register) -> Result<(), String> {
+        let mut emit = self.emit();
+        match field {
+            Field::IifName => emit.meta(Meta::IifName, into),
+            Field::OifName => emit.meta(Meta::OifName, into),
+            Field::L4Proto => emit.meta(Meta::L4Proto, into),
+            Field::SrcPort => emit.payload(Base::Transport, 0, 2, into),
+            Field::DstPort => emit.payload(Base::Transport, 2, 2, into),
+            Field::SrcAddr(_) | Field::DstAddr(_) => {
+                let (offset, length) = address_place(field).unwrap_or((0, 0));
+                emit.payload(Base::Network, offset, length, into);
+            }
+            other => return Err(format!("unknown field {other:?}")),
+        }
+        Ok(())
+    }
+
+    /// Loads the first octets of an address.
+    fn load_part(&mut self, field: Field, octets: u8) -> Result<(), String> {
+        let (offset, _) = address_place(field).ok_or_else(|| format!("{field:?} is no address"))?;
+        self.emit().payload(Base::Network, offset, octets.into(), Register::FIRST);
+        Ok(())
+    }
+}
+
+/// Whether only packets of a protocol with ports can pass the condition.
+fn implies_ports(condition: &Match) -> bool {
+    let Match::Equal { field: Field::L4Proto, value: Value::Proto(proto), negated: false } = condition else {
+        return false;
+    };
+    PORT_PROTOCOLS.contains(proto)
+}
+
+const fn nfproto(family: Family) -> u8 {
+    match family {
+        Family::V4 => 2,
+        Family::V6 => 10,
+    }
+}
+
+/// Offset and length of an address in its header.
+const fn address_place(field: Field) -> Option<(u32, u32)> {
+    Some(match field {
+        Field::SrcAddr(Family::V4) => (12, 4),
+        Field::DstAddr(Family::V4) => (16, 4),
+        Field::SrcAddr(Family::V6) => (8, 16),
+        Field::DstAddr(Family::V6) => (24, 16),
+        _ => return None,
+    })
+}
+
+/// Registers of four octets that a field fills.
+const fn units(field: Field) -> u8 {
+    match field {
+        Field::IifName | Field::OifName | Field::SrcAddr(Family::V6) | Field::DstAddr(Family::V6) => 4,
+        _ => 1,
+    }
+}
+
+fn interface_field(field: Field) -> Result<(), String> {
+    let interface = matches!(field, Field::IifName | Field::OifName);
+    if interface { Ok(()) } else { Err(format!("{field:?} is no interface name")) }
+}
+
+fn address_field(field: Field, cidr: &Cidr) -> Result<(), String> {
+    match field {
+        Field::SrcAddr(family) | Field::DstAddr(family) if family == cidr.family() => Ok(()),
+        _ => Err(format!("{field:?} never lies in {cidr}")),
+    }
+}
+
+fn value_octets(field: Field, value: Value) -> Option<Vec<u8>> {
+    Some(match (field, value) {
+        (Field::IifName | Field::OifName, Value::Interface(name)) => {
+            let octets: [u8; NAME_LENGTH] = name_octets(name);
+            octets.to_vec()
+        }
+        (Field::SrcAddr(family) | Field::DstAddr(family), Value::Addr(address)) if family == Family::of(address) => {
+            let mut octets = Vec::new();
+            push_address(&mut octets, address);
+            octets
+        }
+        (Field::L4Proto, Value::Proto(proto)) => vec![proto],
+        (Field::SrcPort | Field::DstPort, Value::Port(port)) => port.to_be_bytes().to_vec(),
+        _ => return None,
+    })
+}
+
+fn mask_octets(cidr: &Cidr) -> Vec<u8> {
+    let length = u32::from(cidr.length());
+    match cidr.family() {
+        Family::V4 => u32::MAX.checked_shl(32 - length).unwrap_or(0).to_be_bytes().to_vec(),
+        Family::V6 => u128::MAX.checked_shl(128 - length).unwrap_or(0).to_be_bytes().to_vec(),
+    }
+}

@@ -1,0 +1,308 @@
+//! The nf_tables socket: sends transactions, reads listings.
+//!
+//! A transaction names no generation: the delta is right whatever other tables do, and a change by others to ours arrives as a
+//! notification. What a foreign hand changed just before can make the kernel refuse a transaction; where the refusal says what it
+//! stumbled over (something to remove is gone, a chain hangs elsewhere), the transaction is adapted and sent again.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+
+use calico_core::table::{BaseChain, ChainName, Delta, Element, SetDecl, SetName};
+use netlink_sys::protocols::NETLINK_NETFILTER;
+use nix::errno::Errno;
+
+use super::decode::{Chains, Elements, Sets};
+use super::encode::{Dialect, Subject, Transaction, encode, has_ruleset, probe_destroy};
+use super::uapi::{self, FAMILY_INET, TABLE, element, generation, set};
+use crate::netlink::socket::RequestSocket;
+use crate::netlink::wire::{ERROR, REQUEST, Writer, find, read_be32};
+use crate::{DataplaneError, ObservedChain, ObservedSet};
+
+/// How often a refused transaction is adapted.
+const ATTEMPTS: usize = 4;
+/// How often a listing starts over because somebody wrote meanwhile.
+const LISTINGS: usize = 10;
+
+/// Our table in the kernel.
+#[derive(Debug)]
+pub(crate) struct Ruleset {
+    socket: RequestSocket,
+    destroy: bool,
+    /// Chains that hang in a hook as last seen or written (none: in one that we do not know), for the kernel moves none in place
+    /// and quietly leaves it hanging when asked for a plain chain.
+    hanging: BTreeMap<ChainName, Option<BaseChain>>,
+}
+
+/// What a listing holds.
+#[derive(Debug, Default)]
+pub(crate) struct Listing {
+    pub(crate) present: bool,
+    pub(crate) chains: BTreeMap<ChainName, ObservedChain>,
+    pub(crate) sets: BTreeMap<SetName, ObservedSet>,
+}
+
+/// An error that the kernel reported for one message.
+type Refusal<'a> = (i32, Subject<'a>);
+
+impl Ruleset {
+    pub(crate) fn open() -> Result<Self, DataplaneError> {
+        let socket = RequestSocket::open(NETLINK_NETFILTER).map_err(kernel("open a socket", &"netfilter netlink"))?;
+        let mut ruleset = Self { socket, destroy: false, hanging: BTreeMap::new() };
+        let probe = probe_destroy(ruleset.socket.reserve(0))?;
+        ruleset.destroy = ruleset.send(&probe)?.is_empty();
+        Ok(ruleset)
+    }
+
+    pub(crate) const fn port(&self) -> u32 {
+        self.socket.port()
+    }
+
+    /// Carries out the nf_tables part of a delta: all of it or nothing.
+    pub(crate) fn apply(&mut self, delta: &Delta) -> Result<(), DataplaneError> {
+        if !has_ruleset(delta) {
+            return Ok(());
+        }
+        let mut recreated = self.moved(delta);
+        let mut adapted: Option<Delta> = None;
+        for _ in 0..ATTEMPTS {
+            let current = adapted.as_ref().unwrap_or(delta);
+            let transaction =
+                encode(current, Dialect { destroy: self.destroy, recreated: &recreated }, self.socket.reserve(0))?;
+            let refusals = self.send(&transaction)?;
+            let Some((errno, subject)) = refusals.first() else {
+                self.remember(delta);
+                return Ok(());
+            };
+            let error = refused(*errno, subject);
+            let (chains, absent) = causes(&refusals);
+            if chains.is_subset(&recreated) && !absent {
+                return Err(error);
+            }
+            recreated.extend(chains);
+            if absent {
+                adapted = Some(self.without_absent(current)?);
+            }
+        }
+        Err(DataplaneError::Raced)
+    }
+
+    /// Reads our table.
+    pub(crate) fn list(&mut self) -> Result<Listing, DataplaneError> {
+        for _ in 0..LISTINGS {
+            let before = self.generation()?;
+            let listing = self.list_once();
+            if self.generation()? != before {
+                continue;
+            }
+            return listing;
+        }
+        Err(DataplaneError::Raced)
+    }
+
+    fn list_once(&mut self) -> Result<Listing, DataplaneError> {
+        if !self.present()? {
+            self.hanging.clear();
+            return Ok(Listing::default());
+        }
+        let chains = self.chains()?;
+        self.hanging = chains
+            .iter()
+            .filter(|(_, found)| found.hangs)
+            .map(|(name, found)| (name.clone(), found.chain.base))
+            .collect();
+        let mut sets = BTreeMap::new();
+        for (name, decl) in self.sets()? {
+            let elements = decl.as_ref().map(|decl| self.elements(decl)).transpose()?.flatten();
+            // A set with an element that we cannot say is as foreign as one with a key that we cannot say.
+            let decl = decl.filter(|_| elements.is_some());
+            sets.insert(name, ObservedSet { decl, elements: elements.unwrap_or_default() });
+        }
+        let chains = chains.into_iter().map(|(name, found)| (name, found.chain)).collect();
+        Ok(Listing { present: true, chains, sets })
+    }
+
+    fn chains(&mut self) -> Result<BTreeMap<ChainName, super::decode::ChainListing>, DataplaneError> {
+        let mut chains: Chains = self
+            .socket
+            .dump(uapi::GET_CHAIN, header, |chains: &mut Chains, message| {
+                chains.add_chain(message.body);
+            })
+            .map_err(kernel("list the chains", &TABLE))?;
+        let rules = self
+            .socket
+            .dump(
+                uapi::GET_RULE,
+                |w| {
+                    header(w);
+                    w.text(uapi::rule::TABLE, TABLE);
+                },
+                |rules: &mut Chains, message| {
+                    rules.add_rule(message.body);
+                },
+            )
+            .map_err(kernel("list the rules", &TABLE))?;
+        chains.take_rules(rules);
+        Ok(chains.finish())
+    }
+
+    fn sets(&mut self) -> Result<BTreeMap<SetName, Option<SetDecl>>, DataplaneError> {
+        let request = |w: &mut Writer| {
+            header(w);
+            w.text(set::TABLE, TABLE);
+        };
+        let collect = |sets: &mut Sets, message: crate::netlink::wire::Message<'_>| {
+            sets.add(message.body);
+        };
+        self.socket.dump(uapi::GET_SET, request, collect).map(Sets::finish).map_err(kernel("list the sets", &TABLE))
+    }
+
+    fn elements(&mut self, decl: &SetDecl) -> Result<Option<BTreeSet<Element>>, DataplaneError> {
+        let request = |w: &mut Writer| {
+            header(w);
+            w.text(element::LIST_TABLE, TABLE);
+            w.text(element::LIST_SET, decl.name.as_str());
+        };
+        let collect = |elements: &mut Elements, message: crate::netlink::wire::Message<'_>| {
+            elements.add(message.body);
+        };
+        let elements = self.socket.dump(uapi::GET_ELEMENT, request, collect);
+        elements.map(|elements| elements.observe(decl)).map_err(kernel("list the elements of set", &decl.name))
+    }
+
+    fn present(&mut self) -> Result<bool, DataplaneError> {
+        let answer = self.ask(uapi::GET_TABLE, |w| w.text(uapi::table::NAME, TABLE), |_| Some(()));
+        match answer {
+            Ok(found) => Ok(found.is_some()),
+            Err(error) if error.raw_os_error() == Some(Errno::ENOENT as i32) => Ok(false),
+            Err(error) => Err(kernel("look for table", &TABLE)(error)),
+        }
+    }
+
+    /// The number that every transaction, by anybody, raises.
+    fn generation(&mut self) -> Result<u32, DataplaneError> {
+        let read = |body: &[u8]| find(body.get(4..)?, generation::ID).and_then(read_be32);
+        let answer = self.ask(uapi::GET_GENERATION, |_| {}, read);
+        answer.map_err(kernel("read the generation", &"nf_tables"))?.ok_or_else(|| DataplaneError::Reply {
+            operation: "read the generation of nf_tables",
+            detail: "no number in it".into(),
+        })
+    }
+
+    fn ask<T>(
+        &mut self,
+        kind: u16,
+        body: impl FnOnce(&mut Writer),
+        read: impl Fn(&[u8]) -> Option<T>,
+    ) -> io::Result<Option<T>> {
+        let sequence = self.socket.reserve(1);
+        let mut writer = Writer::default();
+        writer.message(kind, REQUEST, sequence, |w| {
+            header(w);
+            body(w);
+        });
+        let request = writer.finish().ok_or(Errno::EMSGSIZE)?;
+        let mut answer = Ok(None);
+        self.socket.exchange(&request, |message| {
+            if message.sequence == sequence {
+                match message.kind {
+                    ERROR if message.errno() != 0 => answer = Err(io::Error::from_raw_os_error(message.errno())),
+                    ERROR => {}
+                    _ => answer = Ok(read(message.body)),
+                }
+            }
+        })?;
+        answer
+    }
+
+    /// Sends a transaction; no refusals mean that it was carried out.
+    fn send<'a>(&mut self, transaction: &Transaction<'a>) -> Result<Vec<Refusal<'a>>, DataplaneError> {
+        let count = u32::try_from(transaction.subjects.len()).unwrap_or(u32::MAX);
+        let first = self.socket.reserve(count);
+        let mut refusals = Vec::new();
+        let mut acknowledged = false;
+        let exchanged = self.socket.exchange(&transaction.bytes, |message| {
+            let place = usize::try_from(message.sequence.wrapping_sub(first)).ok();
+            let Some(subject) = place.and_then(|place| transaction.subjects.get(place)) else { return };
+            match message.errno() {
+                _ if message.kind != ERROR => {}
+                0 => acknowledged = true,
+                errno => refusals.push((errno, *subject)),
+            }
+        });
+        exchanged.map_err(kernel("write", &Subject::Transaction))?;
+        if refusals.is_empty() && !acknowledged {
+            return Err(DataplaneError::Reply {
+                operation: "a transaction",
+                detail: "neither acknowledged nor refused".into(),
+            });
+        }
+        Ok(refusals)
+    }
+
+    /// Chains of a delta that hang elsewhere now.
+    fn moved(&self, delta: &Delta) -> BTreeSet<ChainName> {
+        let moved = |name: &ChainName, base: Option<BaseChain>| self.hanging.get(name).is_some_and(|now| *now != base);
+        delta.chains_set.iter().filter(|chain| moved(&chain.name, chain.base)).map(|chain| chain.name.clone()).collect()
+    }
+
+    fn remember(&mut self, delta: &Delta) {
+        for name in &delta.chains_removed {
+            self.hanging.remove(name);
+        }
+        for chain in &delta.chains_set {
+            match chain.base {
+                Some(base) => self.hanging.insert(chain.name.clone(), Some(base)),
+                None => self.hanging.remove(&chain.name),
+            };
+        }
+    }
+
+    /// The same delta without removals of what is not there.
+    fn without_absent(&mut self, delta: &Delta) -> Result<Delta, DataplaneError> {
+        let mut delta = delta.clone();
+        let present = if self.present()? { self.sets()? } else { BTreeMap::new() };
+        delta.sets_removed.retain(|name| present.contains_key(name));
+        for change in delta.elements.iter_mut().filter(|change| !change.removed.is_empty()) {
+            let elements = match present.get(&change.set) {
+                Some(Some(decl)) => self.elements(decl)?.unwrap_or_default(),
+                _ => BTreeSet::new(),
+            };
+            // By key: what verdict a key leads to does not matter to its removal.
+            let keys: BTreeSet<_> = elements.iter().map(|element| &element.key).collect();
+            change.removed.retain(|element| keys.contains(&element.key));
+        }
+        delta.elements.retain(|change| !(change.removed.is_empty() && change.added.is_empty()));
+        Ok(delta)
+    }
+}
+
+/// What can be helped: chains that are of another kind, and whether something to remove is gone.
+fn causes(refusals: &[Refusal<'_>]) -> (BTreeSet<ChainName>, bool) {
+    let mut chains = BTreeSet::new();
+    let mut absent = false;
+    for (errno, subject) in refusals {
+        match subject {
+            Subject::Chain(name) if matches!(Errno::from_raw(*errno), Errno::EEXIST | Errno::EOPNOTSUPP) => {
+                chains.insert((*name).clone());
+            }
+            Subject::RemovedElements(_) | Subject::RemovedSet(_) if Errno::from_raw(*errno) == Errno::ENOENT => {
+                absent = true
+            }
+            _ => {}
+        }
+    }
+    (chains, absent)
+}
+
+fn header(w: &mut Writer) {
+    w.raw(&[FAMILY_INET, 0, 0, 0]);
+}
+
+fn refused(errno: i32, subject: &Subject<'_>) -> DataplaneError {
+    kernel("write", subject)(io::Error::from_raw_os_error(errno))
+}
+
+fn kernel(operation: &'static str, object: &impl ToString) -> impl FnOnce(io::Error) -> DataplaneError {
+    let object = object.to_string();
+    move |source| DataplaneError::Kernel { operation, object, source }
+}

@@ -1,0 +1,10 @@
+//! The Linux backend in throw-away network namespaces. Needs root, and the Debian packages `nftables` and `iproute2`.
+#![cfg(all(feature = "linux", feature = "testing"))]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
+mod linux {
+    mod conformance;
+    mod fixture;
+    mod notifications;
+    mod tampering;
+}

@@ -1,0 +1,45 @@
+//! A namespace with a workload interface and a backend in it.
+
+use calico_dataplane::netns::{Request, RouteSocket, VethEnd};
+use calico_dataplane::testing::netns::scratch;
+use calico_dataplane::{LinuxConfig, LinuxDataplane};
+
+/// Name of the workload interface.
+pub(crate) const WORKLOAD: &str = "cali00001";
+
+/// Runs a test in a namespace of its own, on a runtime of one thread that lives in there.
+pub(crate) fn in_namespace<T: Send>(test: impl AsyncFnOnce(LinuxDataplane) -> T + Send) -> T {
+    let netns = scratch();
+    let run = move || {
+        workload();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(test(open()))
+    };
+    netns.run(run).unwrap()
+}
+
+/// A backend in the calling thread's namespace.
+pub(crate) fn open() -> LinuxDataplane {
+    LinuxDataplane::open(LinuxConfig::default()).unwrap()
+}
+
+fn workload() {
+    let mut socket = RouteSocket::open().unwrap();
+    let end = |name: &str| VethEnd { name: name.parse().unwrap(), netns: None, mac: None };
+    socket.carry_out(&[Request::veth(end(WORKLOAD), end("peer0"), 0)]).unwrap();
+    // Until `lo` is up there is no local table, and without one no gateway passes as a unicast address.
+    for name in [WORKLOAD, "peer0", "lo"] {
+        let link = socket.link(name.parse().unwrap()).unwrap().unwrap();
+        socket.carry_out(&[Request::up(link.index)]).unwrap();
+    }
+}
+
+/// Runs a program in the calling thread's namespace and returns what it prints.
+pub(crate) fn run(program: &str, arguments: &str) -> String {
+    let output = std::process::Command::new(program).args(arguments.split_whitespace()).output();
+    let output = output.unwrap_or_else(|error| {
+        panic!("this test runs {program}, of the Debian packages nftables and iproute2: {error}")
+    });
+    assert!(output.status.success(), "{program} {arguments}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}

@@ -1,0 +1,111 @@
+use std::time::Duration;
+
+use calico_core::table::{Delta, Neighbor, Route, RouteClass, RouteKey, RouteTableId, RouteTarget};
+use calico_dataplane::testing::sample;
+use calico_dataplane::{Dataplane, HostChange, LinuxDataplane};
+
+use super::fixture::{WORKLOAD, in_namespace, run};
+
+async fn next(dataplane: &mut LinuxDataplane) -> HostChange {
+    let change = tokio::time::timeout(Duration::from_secs(10), dataplane.next_change()).await;
+    change.unwrap_or_else(|_| panic!("no change was announced within ten seconds")).unwrap()
+}
+
+/// Skips what the namespace's birth announced.
+async fn settle(dataplane: &mut LinuxDataplane) {
+    run("ip", "link add settled type veth peer name settled1");
+    let settled = |change: &HostChange| matches!(change, HostChange::Link { name, .. } if name.as_str() == "settled");
+    while !settled(&next(dataplane).await) {}
+}
+
+fn key(dest: &str, metric: u32) -> RouteKey {
+    RouteKey { table: RouteTableId::MAIN, dest: dest.parse().unwrap(), metric }
+}
+
+fn route(metric: u32) -> Route {
+    Route { key: key("10.65.0.1/32", metric), target: RouteTarget::Blackhole, class: RouteClass::Bgp }
+}
+
+fn neighbor() -> Neighbor {
+    Neighbor {
+        interface: WORKLOAD.parse().unwrap(),
+        address: "10.65.0.1".parse().unwrap(),
+        mac: "02:00:00:00:00:01".parse().unwrap(),
+    }
+}
+
+fn everything() -> Delta {
+    Delta { routes_set: vec![route(5), route(6)], neighbors_set: vec![neighbor()], ..sample::delta() }
+}
+
+#[test]
+fn only_what_others_do_is_reported() {
+    in_namespace(async |mut dataplane| {
+        dataplane.observe().await.unwrap();
+        settle(&mut dataplane).await;
+        assert!(dataplane.apply(&everything()).await.is_complete());
+
+        run("nft", "add table inet other");
+        run("nft", "add element inet calico-dataplane hosts4 { 10.9.9.9 }");
+        assert_eq!(next(&mut dataplane).await, HostChange::Ruleset);
+
+        run("ip", "route del blackhole 10.65.0.1/32 metric 5");
+        assert_eq!(next(&mut dataplane).await, HostChange::Route { key: route(5).key, route: None });
+
+        run("ip", "route replace unreachable 10.65.0.1/32 metric 6 proto static");
+        assert_eq!(next(&mut dataplane).await, HostChange::Route { key: route(6).key, route: None });
+
+        run("ip", "route add blackhole 10.65.0.1/32 metric 7 proto 82");
+        assert_eq!(next(&mut dataplane).await, HostChange::Route { key: route(7).key, route: Some(route(7)) });
+
+        run("ip", &format!("neigh del 10.65.0.1 dev {WORKLOAD}"));
+        let HostChange::Neighbor { neighbor: gone, present: false } = next(&mut dataplane).await else {
+            panic!("a deleted neighbour is reported as gone");
+        };
+        assert_eq!((gone.interface, gone.address), (neighbor().interface, neighbor().address));
+    });
+}
+
+#[test]
+fn links_come_go_and_change_their_names() {
+    in_namespace(async |mut dataplane| {
+        dataplane.observe().await.unwrap();
+        settle(&mut dataplane).await;
+        let link = async |dataplane: &mut LinuxDataplane, wanted: &str| loop {
+            match next(dataplane).await {
+                HostChange::Link { name, state } if name.as_str() == wanted => break state,
+                _ => {}
+            }
+        };
+        run("ip", "link add cali7 type veth peer name peer7");
+        let born = link(&mut dataplane, "cali7").await.unwrap();
+        assert!(!born.up);
+        run("ip", "link set cali7 up");
+        assert!(link(&mut dataplane, "cali7").await.unwrap().up);
+        run("ip", "link set cali7 down");
+        assert!(!link(&mut dataplane, "cali7").await.unwrap().up);
+        run("ip", "link set cali7 name cali8");
+        assert_eq!(link(&mut dataplane, "cali7").await, None);
+        assert_eq!(link(&mut dataplane, "cali8").await, Some(born));
+        run("ip", "link del cali8");
+        assert_eq!(link(&mut dataplane, "cali8").await, None);
+    });
+}
+
+#[test]
+fn a_bulk_of_own_writes_overruns_nothing() {
+    in_namespace(async |mut dataplane| {
+        dataplane.observe().await.unwrap();
+        settle(&mut dataplane).await;
+        // A default receive queue holds about 200 KiB; this would be some twenty times as much.
+        let routes = (0..20_000)
+            .map(|number: u32| Route { key: RouteKey { metric: number + 1, ..key("10.65.0.1/32", 0) }, ..route(0) });
+        let delta = Delta { routes_set: routes.collect(), ..Delta::default() };
+        assert!(dataplane.apply(&delta).await.is_complete());
+        run("ip", "route add blackhole 10.99.0.0/16 proto 82 metric 1");
+        let HostChange::Route { key: found, .. } = next(&mut dataplane).await else {
+            panic!("the foreign route comes first");
+        };
+        assert_eq!(found, key("10.99.0.0/16", 1));
+    });
+}
