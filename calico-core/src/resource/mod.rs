@@ -94,3 +94,6 @@ pub enum Resource {
     /// Cluster-wide IPAM settings (IPAM v2).
     IpamConfig(IpamConfig),
 }
+
+#[cfg(test)]
+mod tests;

@@ -48,6 +48,11 @@ fn strict_cidr(value: &Value) -> Result<Value, String> {
     Cidr::parse_strict(text).map(|cidr| cidr.to_string().into()).map_err(|error| error.to_string())
 }
 
+/// Zero says the same as absence, and is always written.
+fn host_port(value: &Value) -> Result<Value, String> {
+    of::<u16>(value).map(|port| if port == 0 { Value::Null } else { port })
+}
+
 const METADATA: Shape = Shape::Struct(&[
     field("name", TEXT),
     field("namespace", TEXT),
@@ -133,7 +138,7 @@ static WORKLOAD_ENDPOINT: Shape = document![
             field("name", TEXT),
             required("protocol", leaf(of::<Protocol>)),
             required("port", leaf(of::<u16>)),
-            field("hostPort", leaf(of::<u16>)),
+            field("hostPort", leaf(host_port)),
             field("hostIP", TEXT),
         ]))
     ),
