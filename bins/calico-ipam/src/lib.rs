@@ -1,1 +1,50 @@
 //! The CNI IPAM plugin: assigns addresses from Calico's pools.
+//!
+//! [`run`] is the program: environment, standard input and output in, exit code out. [`Allocator`] is the plugin's work alone, which
+//! the `calico` plugin calls in-process where the configuration delegates to `calico-ipam`: one process start less per container.
+//! [`plugin`] is the shell that both plugins share.
+//!
+//! Upstream: `cni-plugin/pkg/ipamplugin`. The handle is `<network>.<container id>`; a repeated ADD gives the same addresses; a DEL of
+//! something unknown succeeds.
+
+mod allocator;
+mod lock;
+pub mod plugin;
+
+use std::io::{Read, Write};
+
+use calico_core::cni::{CniResult, Command, Request};
+use serde_json::Value;
+
+pub use allocator::{Allocator, status};
+use plugin::{Answer, Context, Variables};
+
+/// What is said to somebody who types the program's name.
+pub const ABOUT: &str = "Calico CNI IPAM";
+
+/// Acts as `calico-ipam`; answers with the exit code.
+pub fn run(variables: &Variables, stdin: &mut dyn Read, stdout: &mut dyn Write) -> u8 {
+    plugin::run(ABOUT, variables, stdin, stdout, async |context| serve(&context).await)
+}
+
+async fn serve(context: &Context<'_>) -> Answer {
+    let request = context.request;
+    let store = plugin::store(&request.conf, context.variables).await?;
+    match request.command {
+        Command::Add => {
+            let node = plugin::node_name(&request.conf)?;
+            let allocator = Allocator::new(store, context.seed());
+            let result = allocator.add(request, &node, plugin::now()).await?;
+            document(request, &result)
+        }
+        Command::Del => Allocator::new(store, context.seed()).del(request, plugin::now()).await.map(|()| None),
+        Command::Check => Allocator::new(store, context.seed()).check(request).await.map(|()| None),
+        Command::Status => status(&*store).await.map(|()| None),
+        // A plugin without GC answers with success; addresses of vanished containers are the controllers' to collect.
+        _ => Ok(None),
+    }
+}
+
+fn document(request: &Request, result: &CniResult) -> Answer {
+    result.to_json(request.version).map(|document: Value| Some(document))
+}

@@ -38,7 +38,7 @@ impl Plan {
         if self.repeated { &[Step::Await] } else { &[Step::Assign, Step::Attach, Step::Publish, Step::Await] }
     }
 
-    /// The step has begun, and may have left something even if it failed.
+    /// The step may have left something, whether or not it succeeded.
     pub fn done(&mut self, step: Step) {
         self.done.push(step);
     }

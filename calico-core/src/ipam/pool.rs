@@ -7,9 +7,7 @@ use alloc::collections::BTreeMap;
 use alloc::string::{String, ToString};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::convert::Infallible;
 use core::fmt;
-use core::str::FromStr;
 
 use super::machine::{Halt, Picture, Seen};
 use super::{Found, IpamError, Query};
@@ -28,13 +26,11 @@ pub enum PoolRef {
     Cidr(Cidr),
 }
 
-impl FromStr for PoolRef {
-    type Err = Infallible;
-
+impl PoolRef {
     /// What parses as `ADDRESS/LENGTH` is a prefix, anything else a name.
-    fn from_str(text: &str) -> Result<Self, Infallible> {
+    pub fn parse(text: &str) -> Self {
         let cidr = text.contains('/').then(|| text.parse().ok()).flatten();
-        Ok(cidr.map_or_else(|| Self::Name(text.into()), Self::Cidr))
+        cidr.map_or_else(|| Self::Name(text.into()), Self::Cidr)
     }
 }
 

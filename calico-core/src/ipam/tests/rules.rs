@@ -6,7 +6,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use super::model::{Model, NOW, addresses, assign};
-use crate::ipam::{Assign, FamilyWant, HeldBy, IpamError, Release, ReleaseAddresses, Want};
+use crate::ipam::{Assign, FamilyWant, HeldBy, IpamError, PoolRef, Release, ReleaseAddresses, Want};
 use crate::resource::{AllowedUse, AssignmentMode, IpPoolSpec, IpamConfig, ResourceKey};
 
 fn pool(cidr: &str) -> IpPoolSpec {
@@ -14,7 +14,7 @@ fn pool(cidr: &str) -> IpPoolSpec {
 }
 
 fn from_pools(pools: &[&str], request: Assign) -> Assign {
-    let v4 = FamilyWant { count: 1, pools: pools.iter().map(|name| name.parse().unwrap()).collect() };
+    let v4 = FamilyWant { count: 1, pools: pools.iter().map(|name| PoolRef::parse(name)).collect() };
     Assign { want: Want::Any { v4, v6: FamilyWant::default() }, ..request }
 }
 
