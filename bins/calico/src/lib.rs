@@ -1,1 +1,128 @@
 //! The CNI plugin: attaches a container's interface to the network.
+//!
+//! [`run`] is the program: environment, standard input and output in, exit code out. The flow of an ADD is that of
+//! `calico_core::cni::Plan`: addresses from the IPAM plugin, a veth pair, the WorkloadEndpoint in the datastore, and then the wait until
+//! the agent says that its policy is in the kernel. The plugin never touches policy, and whatever fails, it takes back what it did.
+//!
+//! | Module | |
+//! |---|---|
+//! | `add`, `del`, `check` | the commands |
+//! | `delegate` | the IPAM plugin: `calico-ipam` in-process, any other by its program |
+//! | `links` | interfaces, by `calico_dataplane::workload` |
+//! | `endpoint` | the WorkloadEndpoint and the network's profile in the datastore |
+//! | `agent` | the wait for policy, over the agent's control socket |
+//!
+//! Upstream: `cni-plugin/pkg/plugin`, orchestrator `cni`, and the naming of `k8s` where no API server is asked.
+
+mod add;
+mod agent;
+mod check;
+mod del;
+mod delegate;
+mod endpoint;
+mod links;
+#[cfg(test)]
+mod tests;
+
+use std::io::{Read, Write};
+use std::sync::Arc;
+
+use calico_core::cni::{CniError, Command, ErrorCode, Identity, Request};
+use calico_datastore::{Clock, Datastore, IdSource, SystemClock, SystemIds};
+use calico_ipam::Allocator;
+use calico_ipam::plugin::{self, Answer, Context, Variables};
+
+use crate::agent::{Agent, ControlSocket};
+use crate::delegate::{Addresses, InProcess, Program};
+use crate::links::{Kernel, Links};
+
+/// What is said to somebody who types the program's name.
+pub const ABOUT: &str = "Calico CNI plugin";
+
+/// Acts as `calico`; answers with the exit code.
+pub fn run(variables: &Variables, stdin: &mut dyn Read, stdout: &mut dyn Write) -> u8 {
+    plugin::run(ABOUT, variables, stdin, stdout, async |context| serve(&context).await)
+}
+
+/// What the commands work with. Tests put their own in.
+struct Parts<'a> {
+    store: Arc<dyn Datastore>,
+    addresses: &'a dyn Addresses,
+    links: &'a dyn Links,
+    agent: &'a dyn Agent,
+    clock: &'a dyn Clock,
+    ids: &'a dyn IdSource,
+}
+
+async fn serve(context: &Context<'_>) -> Answer {
+    let (request, variables) = (context.request, context.variables);
+    if matches!(request.command, Command::Gc) {
+        return Ok(None);
+    }
+    refuse_unsupported(request)?;
+    let identity = identity(request, variables);
+    let store = plugin::store(&request.conf, variables).await?;
+    let addresses = delegate(context, &store, &identity)?;
+    let ids = SystemIds::open().map_err(|error| CniError::new(ErrorCode::Io, format!("/dev/urandom: {error}")))?;
+    let parts = Parts {
+        store,
+        addresses: &*addresses,
+        links: &Kernel,
+        agent: &ControlSocket::new(&request.conf, variables),
+        clock: &SystemClock,
+        ids: &ids,
+    };
+    match request.command {
+        Command::Add => {
+            let result = add::add(request, &identity?, &parts).await?;
+            result.to_json(request.version).map(Some)
+        }
+        Command::Del => del::del(request, identity, &parts).await.map(|()| None),
+        Command::Check => check::check(request, &identity?, &parts).await.map(|()| None),
+        Command::Status => parts.addresses.run_status(request).await.map(|()| None),
+        _ => Ok(None),
+    }
+}
+
+fn identity(request: &Request, variables: &Variables) -> Result<Identity, CniError> {
+    if matches!(request.command, Command::Status) {
+        return Err(CniError::new(ErrorCode::Internal, "STATUS concerns no container"));
+    }
+    let prefixes = variables.get("FELIX_INTERFACEPREFIX").map_or("", String::as_str);
+    let prefix = prefixes.split(',').next().filter(|prefix| !prefix.is_empty()).unwrap_or("cali");
+    Identity::of(request, &plugin::node_name(&request.conf)?, prefix)
+}
+
+fn delegate(
+    context: &Context<'_>,
+    store: &Arc<dyn Datastore>,
+    identity: &Result<Identity, CniError>,
+) -> Result<Box<dyn Addresses>, CniError> {
+    let ipam = &context.request.conf.ipam.plugin_type;
+    match ipam.as_str() {
+        "" => Err(CniError::new(ErrorCode::InvalidConfig, "the configuration has no ipam.type")),
+        // The same work as in its own process, less the process.
+        "calico-ipam" => Ok(Box::new(InProcess {
+            allocator: Allocator::new(store.clone(), context.seed()),
+            store: store.clone(),
+            node: identity.as_ref().map(|identity| identity.node.to_string()).unwrap_or_default(),
+        })),
+        _ => Program::find(context).map(|program| Box::new(program) as Box<dyn Addresses>),
+    }
+}
+
+fn refuse_unsupported(request: &Request) -> Result<(), CniError> {
+    let conf = &request.conf;
+    if !matches!(conf.device_type.as_str(), "" | "veth" | "netkit") {
+        let message = format!("device_type {:?} is not supported: veth or netkit", conf.device_type);
+        return Err(CniError::new(ErrorCode::InvalidConfig, message));
+    }
+    if conf.policy_setup_timeout_seconds.is_some_and(|seconds| seconds < 0) {
+        return Err(CniError::new(ErrorCode::InvalidConfig, "policy_setup_timeout_seconds is negative"));
+    }
+    if conf.policy.source == "k8s" {
+        let message = "policy.type k8s needs the Kubernetes API, which this version does not read: leave policy out";
+        return Err(CniError::new(ErrorCode::UnsupportedField, message));
+    }
+    Ok(())
+}

@@ -1,5 +1,12 @@
 //! The CNI plugin: attaches a container's interface to the network.
 
-fn main() -> std::process::ExitCode {
-    std::process::ExitCode::SUCCESS
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    if std::env::args().nth(1).is_some_and(|flag| matches!(flag.as_str(), "-v" | "--version")) {
+        println!("{}", env!("CARGO_PKG_VERSION"));
+        return ExitCode::SUCCESS;
+    }
+    let variables = calico_ipam::plugin::process_variables();
+    calico_cni::run(&variables, &mut std::io::stdin(), &mut std::io::stdout()).into()
 }

@@ -1,0 +1,144 @@
+//! ADD: attach a container.
+
+use calico_core::cni::{CniError, CniResult, Identity, Interface, Plan, Request, Step};
+use calico_core::net::{Cidr, Mac};
+use calico_datastore::Stored;
+use calico_ipam::plugin::warn;
+
+use crate::{Parts, endpoint, links};
+
+/// Attaches the container, or leaves nothing behind.
+pub(crate) async fn add(request: &Request, identity: &Identity, parts: &Parts<'_>) -> Result<CniResult, CniError> {
+    let existing = endpoint::stored(identity, parts).await?.filter(|stored| endpoint::is_ours(stored, identity));
+    if let Some(existing) = &existing
+        && let Some(result) = repeated(existing, request, identity, parts).await?
+    {
+        parts.agent.wait(identity);
+        return Ok(result);
+    }
+    let mut plan = Plan::new(false);
+    let attached = attach(&mut plan, request, identity, parts).await;
+    if attached.is_err() {
+        if existing.is_some() {
+            // The container was attached before, and its address is about to go: so must the rest.
+            plan.done(Step::Attach);
+            plan.done(Step::Publish);
+        }
+        undo(&plan, request, identity, parts).await;
+    }
+    attached
+}
+
+async fn attach(
+    plan: &mut Plan,
+    request: &Request,
+    identity: &Identity,
+    parts: &Parts<'_>,
+) -> Result<CniResult, CniError> {
+    let mut result = CniResult::default();
+    let (mut addresses, mut mac) = (Vec::new(), Mac::ALL_EE);
+    for step in plan.steps() {
+        // A failed attachment has left nothing, and an interface that is in its way is not ours to take away.
+        if *step != Step::Attach {
+            plan.done(*step);
+        }
+        match step {
+            Step::Assign => {
+                result = parts.addresses.add(request).await?;
+                addresses = addresses_of(&result)?;
+            }
+            Step::Attach => {
+                let wanted = links::wanted(request, identity, &addresses)?;
+                let attached = parts.links.attach(&wanted);
+                mac = attached.map_err(|error| links::failure("cannot attach the container", &error))?.container_mac;
+                plan.done(Step::Attach);
+            }
+            Step::Publish => endpoint::publish(request, identity, &addresses, mac, parts).await?,
+            Step::Await => parts.agent.wait(identity),
+        }
+    }
+    Ok(complete(result, &addresses, mac, request, identity))
+}
+
+/// Takes back what was done, last first. What fails here is only told: the first fault is the answer.
+async fn undo(plan: &Plan, request: &Request, identity: &Identity, parts: &Parts<'_>) {
+    let undone: Vec<_> = plan.undo().collect();
+    for step in undone {
+        let outcome = match step {
+            Step::Assign => parts.addresses.del(request).await,
+            Step::Attach => {
+                let unwanted = links::unwanted(request, Some(identity.host_interface));
+                let detached = unwanted.map_or(Ok(()), |unwanted| parts.links.detach(&unwanted));
+                detached.map_err(|error| links::failure("cannot detach the container", &error))
+            }
+            Step::Publish => endpoint::withdraw(identity, parts).await.map(|_| ()),
+            Step::Await => Ok(()),
+        };
+        if let Err(error) = outcome {
+            warn(format_args!("cannot take back {step:?}: {error}"));
+        }
+    }
+}
+
+/// The result of an ADD that was carried out before, if all of it is still there.
+async fn repeated(
+    existing: &Stored,
+    request: &Request,
+    identity: &Identity,
+    parts: &Parts<'_>,
+) -> Result<Option<CniResult>, CniError> {
+    let Some(spec) = endpoint::spec(existing) else { return Ok(None) };
+    if spec.ip_networks.is_empty() {
+        return Ok(None);
+    }
+    let wanted = links::wanted(request, identity, &spec.ip_networks)?;
+    let plumbing = parts.links.inspect(&wanted);
+    let plumbing = plumbing.map_err(|error| links::failure("cannot look at the container", &error))?;
+    let mac = plumbing.container.as_ref().and_then(|end| end.mac);
+    let (true, Some(mac)) = (plumbing.mismatches(&wanted).is_empty(), mac) else { return Ok(None) };
+    let result = if parts.addresses.is_idempotent() {
+        parts.addresses.add(request).await?
+    } else {
+        from_endpoint(&spec.ip_networks)
+    };
+    let addresses = addresses_of(&result)?;
+    if addresses != spec.ip_networks {
+        return Ok(None);
+    }
+    Ok(Some(complete(result, &addresses, mac, request, identity)))
+}
+
+fn from_endpoint(addresses: &[Cidr]) -> CniResult {
+    use calico_core::cni::IpConfig;
+    use calico_core::resource::NodeAddress;
+    let ips = addresses.iter().filter_map(|cidr| {
+        let address = NodeAddress::new(cidr.address(), cidr.length())?;
+        Some(IpConfig { interface: None, address, gateway: None })
+    });
+    CniResult { ips: ips.collect(), ..CniResult::default() }
+}
+
+fn addresses_of(result: &CniResult) -> Result<Vec<Cidr>, CniError> {
+    let addresses = links::host_prefixes(result);
+    if addresses.is_empty() {
+        let message = "IPAM plugin returned no IP addresses in result";
+        return Err(CniError::new(calico_core::cni::ErrorCode::InvalidConfig, message));
+    }
+    Ok(addresses)
+}
+
+/// The IPAM plugin's result with the interfaces, and addresses narrowed to themselves. Gateways are not the runtime's business.
+fn complete(mut result: CniResult, addresses: &[Cidr], mac: Mac, request: &Request, identity: &Identity) -> CniResult {
+    let narrowed = from_endpoint(addresses).ips;
+    result.ips = narrowed.into_iter().map(|ip| calico_core::cni::IpConfig { interface: Some(1), ..ip }).collect();
+    result.interfaces = vec![
+        Interface { name: identity.host_interface.to_string(), ..Interface::default() },
+        Interface {
+            name: identity.interface.to_string(),
+            mac: Some(mac),
+            mtu: Some(request.conf.mtu).filter(|mtu| *mtu != 0),
+            sandbox: request.netns.clone().unwrap_or_default(),
+        },
+    ];
+    result
+}

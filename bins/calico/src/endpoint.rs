@@ -1,0 +1,147 @@
+//! The WorkloadEndpoint in the datastore, and the network's profile beside it.
+
+use std::sync::Arc;
+
+use calico_core::cni::{CniError, Identity, Request, network_profile, workload_endpoint};
+use calico_core::net::{Cidr, Mac};
+use calico_core::resource::{Kind, Metadata, Object, Resource, ResourceKey, WorkloadEndpointSpec};
+use calico_core::time::Timestamp;
+use calico_datastore::{Batch, Change, DatastoreError, Precondition, Stored, Write};
+use calico_ipam::plugin::datastore_failure;
+
+use crate::Parts;
+
+/// How often a write that lost against another is tried.
+const ATTEMPTS: u32 = 6;
+
+/// The stored endpoint of the workload, whichever container made it.
+pub(crate) async fn stored(identity: &Identity, parts: &Parts<'_>) -> Result<Option<Stored>, CniError> {
+    let found = optional(parts.store.get(&key(identity)).await);
+    found.map_err(|error| datastore_failure("cannot read the workload endpoint", &error))
+}
+
+/// Its specification.
+pub(crate) fn spec(stored: &Stored) -> Option<&WorkloadEndpointSpec> {
+    match stored.resource.as_ref() {
+        Resource::WorkloadEndpoint(endpoint) => Some(&endpoint.spec),
+        _ => None,
+    }
+}
+
+/// Whether the container made it. One without a container id is anybody's, as for upstream.
+pub(crate) fn is_ours(stored: &Stored, identity: &Identity) -> bool {
+    spec(stored).is_some_and(|spec| spec.container_id.is_empty() || spec.container_id == identity.container_id)
+}
+
+/// Writes the endpoint and, where it is missing, the profile that it names: one batch.
+pub(crate) async fn publish(
+    request: &Request,
+    identity: &Identity,
+    addresses: &[Cidr],
+    mac: Mac,
+    parts: &Parts<'_>,
+) -> Result<(), CniError> {
+    let failed = |error: &DatastoreError| datastore_failure("cannot write the workload endpoint", error);
+    let endpoint = workload_endpoint(identity, request, addresses.to_vec(), mac);
+    for attempt in 1.. {
+        let former = stored(identity, parts).await?;
+        let mut writes = Vec::from_iter(missing_profile(request, identity, parts).await?);
+        writes.push(endpoint_write(identity, endpoint.clone(), former, parts));
+        match parts.store.commit(Batch { writes }).await {
+            Ok(_) => return Ok(()),
+            Err(error) if attempt < ATTEMPTS && (error.is_conflict() || error.is_not_found()) => {}
+            Err(error) => return Err(failed(&error)),
+        }
+    }
+    Ok(())
+}
+
+/// Deletes the endpoint if the container made it; answers whether it was the container's or nobody's.
+pub(crate) async fn withdraw(identity: &Identity, parts: &Parts<'_>) -> Result<bool, CniError> {
+    for attempt in 1.. {
+        let Some(stored) = stored(identity, parts).await? else { return Ok(true) };
+        if !is_ours(&stored, identity) {
+            // The workload was made anew in the meantime.
+            return Ok(false);
+        }
+        let precondition = Precondition::At(stored.revision);
+        let writes = vec![Write { key: stored.key, precondition, change: Change::Delete }];
+        match parts.store.commit(Batch { writes }).await {
+            Ok(_) => return Ok(true),
+            Err(error) if error.is_not_found() => return Ok(true),
+            Err(error) if attempt < ATTEMPTS && error.is_conflict() => {}
+            Err(error) => return Err(datastore_failure("cannot delete the workload endpoint", &error)),
+        }
+    }
+    Ok(false)
+}
+
+fn key(identity: &Identity) -> ResourceKey {
+    ResourceKey::namespaced(Kind::WorkloadEndpoint, &identity.namespace, &identity.endpoint_name.to_string())
+}
+
+/// The endpoint keeps the identity of the one that it replaces.
+fn endpoint_write(
+    identity: &Identity,
+    mut endpoint: Object<WorkloadEndpointSpec>,
+    former: Option<Stored>,
+    parts: &Parts<'_>,
+) -> Write {
+    let metadata = former.as_ref().and_then(|stored| stored.resource.metadata());
+    match metadata.filter(|metadata| metadata.uid.is_some()) {
+        Some(Metadata { uid, creation_timestamp, .. }) => {
+            endpoint.metadata.uid.clone_from(uid);
+            endpoint.metadata.creation_timestamp.clone_from(creation_timestamp);
+        }
+        None => created(&mut endpoint.metadata, parts),
+    }
+    let precondition = former.as_ref().map_or(Precondition::Absent, |stored| Precondition::At(stored.revision));
+    put(key(identity), precondition, Resource::WorkloadEndpoint(endpoint))
+}
+
+async fn missing_profile(request: &Request, identity: &Identity, parts: &Parts<'_>) -> Result<Option<Write>, CniError> {
+    let key = ResourceKey::cluster(Kind::Profile, &request.conf.name);
+    let found = match parts.store.get(&key).await {
+        // One that cannot be read is there nevertheless.
+        Err(DatastoreError::Unreadable { .. }) => return Ok(None),
+        other => optional(other).map_err(|error| datastore_failure("cannot read the network's profile", &error))?,
+    };
+    if found.is_some() {
+        return Ok(None);
+    }
+    let mut profile = network_profile(&request.conf.name, &identity.orchestrator);
+    created(&mut profile.metadata, parts);
+    Ok(Some(put(key, Precondition::Absent, Resource::Profile(profile))))
+}
+
+fn created(metadata: &mut Metadata, parts: &Parts<'_>) {
+    let since = parts.clock.now().duration_since(std::time::SystemTime::UNIX_EPOCH).unwrap_or_default();
+    metadata.creation_timestamp = Some(Timestamp::from_secs(since.as_secs()).rfc3339());
+    metadata.uid = Some(uuid(parts.ids.draw()));
+}
+
+fn put(key: ResourceKey, precondition: Precondition, resource: Resource) -> Write {
+    Write { key, precondition, change: Change::Put { resource: Arc::new(resource), base: None, ttl: None } }
+}
+
+fn optional<T>(result: Result<T, DatastoreError>) -> Result<Option<T>, DatastoreError> {
+    match result {
+        Ok(found) => Ok(Some(found)),
+        Err(error) if error.is_not_found() => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Random bits as a UUID of version 4.
+fn uuid(bits: u128) -> String {
+    let bits = bits & !(0xf << 76) & !(0x3 << 62) | 4 << 76 | 2 << 62;
+    let digits = format!("{bits:032x}");
+    let (mut uuid, mut rest) = (String::new(), digits.as_str());
+    for length in [8, 4, 4, 4, 12] {
+        let (part, after) = rest.split_at(length);
+        uuid.push_str(part);
+        uuid.push(if after.is_empty() { ' ' } else { '-' });
+        rest = after;
+    }
+    uuid.trim_end().to_owned()
+}

@@ -1,0 +1,99 @@
+//! Interfaces.
+
+use std::path::Path;
+
+use calico_core::cni::{CniError, CniResult, ErrorCode, Identity, Request};
+use calico_core::net::{Cidr, Family, InterfaceName};
+use calico_dataplane::workload::{
+    AttachRequest, Attached, DetachRequest, Plumbing, WorkloadError, attach, detach, inspect,
+};
+use calico_ipam::plugin::{chain, first_line};
+
+/// Where calico-node writes the MTU that fits the cluster's encapsulation.
+const MTU_FILE: &str = "/var/lib/calico/mtu";
+
+/// What the commands do to interfaces.
+pub(crate) trait Links: Send + Sync {
+    fn attach(&self, request: &AttachRequest) -> Result<Attached, WorkloadError>;
+    fn detach(&self, request: &DetachRequest) -> Result<(), WorkloadError>;
+    fn inspect(&self, request: &AttachRequest) -> Result<Plumbing, WorkloadError>;
+}
+
+/// The kernel's.
+pub(crate) struct Kernel;
+
+impl Links for Kernel {
+    fn attach(&self, request: &AttachRequest) -> Result<Attached, WorkloadError> {
+        attach(request)
+    }
+
+    fn detach(&self, request: &DetachRequest) -> Result<(), WorkloadError> {
+        detach(request)
+    }
+
+    fn inspect(&self, request: &AttachRequest) -> Result<Plumbing, WorkloadError> {
+        inspect(&request.netns, request.container_interface, request.host_interface)
+    }
+}
+
+/// What to make for a request and its addresses.
+pub(crate) fn wanted(request: &Request, identity: &Identity, addresses: &[Cidr]) -> Result<AttachRequest, CniError> {
+    Ok(AttachRequest {
+        netns: request.netns.as_deref().map(Path::new).unwrap_or_else(|| Path::new("")).to_owned(),
+        container_interface: identity.interface,
+        host_interface: identity.host_interface,
+        addresses: addresses.to_vec(),
+        routes: routes(request, addresses),
+        mtu: mtu(request)?,
+        container_mac: None,
+        ip_forwarding: request.conf.container_settings.allow_ip_forwarding,
+    })
+}
+
+/// What to take away. The host's end only where it is certainly this container's; it goes with the container's end anyway.
+pub(crate) fn unwanted(request: &Request, host_interface: Option<InterfaceName>) -> Option<DetachRequest> {
+    let netns = request.netns.as_deref().map(Into::into);
+    Some(DetachRequest { netns, container_interface: request.interface?, host_interface })
+}
+
+/// The addresses of an IPAM result, each for itself: no subnet is shared with anybody.
+pub(crate) fn host_prefixes(result: &CniResult) -> Vec<Cidr> {
+    result.ips.iter().map(|ip| Cidr::host(ip.address.address())).collect()
+}
+
+/// A failed change of interfaces as the runtime shall see it.
+pub(crate) fn failure(what: &str, error: &WorkloadError) -> CniError {
+    let code = match error {
+        WorkloadError::SharedNetns | WorkloadError::Netns(_) => ErrorCode::InvalidNamespace,
+        _ => ErrorCode::Io,
+    };
+    CniError::new(code, format!("{what}: {}", chain(error)))
+}
+
+/// `ipam.routes` in place of the defaults, or with `include_default_routes` beside them.
+fn routes(request: &Request, addresses: &[Cidr]) -> Vec<Cidr> {
+    let conf = &request.conf;
+    let mut routes: Vec<_> = conf.ipam.routes.iter().map(|route| route.dst).collect();
+    if !routes.is_empty() && conf.include_default_routes {
+        let defaults = [(Family::V4, "0.0.0.0/0"), (Family::V6, "::/0")];
+        let has = |family| addresses.iter().any(|address| address.family() == family);
+        routes.extend(
+            defaults.into_iter().filter(|(family, _)| has(*family)).filter_map(|(_, all)| all.parse::<Cidr>().ok()),
+        );
+    }
+    routes
+}
+
+fn mtu(request: &Request) -> Result<u32, CniError> {
+    if request.conf.mtu != 0 {
+        return Ok(request.conf.mtu);
+    }
+    let bad = |reason: String| CniError::new(ErrorCode::InvalidConfig, format!("{MTU_FILE}: {reason}"));
+    match first_line(Path::new(MTU_FILE)).map_err(|error| bad(error.to_string()))? {
+        Some(line) => line.parse().map_err(|_| bad(format!("{line:?} is not an MTU"))),
+        None if request.conf.require_mtu_file => {
+            Err(bad("there is no such file, no mtu is configured, and require_mtu_file is set".into()))
+        }
+        None => Ok(0),
+    }
+}

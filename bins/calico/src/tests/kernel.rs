@@ -1,0 +1,182 @@
+//! Against the real kernel and the embedded datastore. These need root.
+
+use std::os::unix::fs::PermissionsExt;
+
+use calico_core::resource::{Kind, Resource, ResourceKey};
+use serde_json::{Value, json};
+
+use super::fixture::{CONTAINER, Scene, block_on};
+
+fn resource(scene: &Scene, key: &ResourceKey) -> Resource {
+    let store = scene.store();
+    Resource::clone(&block_on(store.get(key)).unwrap().resource)
+}
+
+#[test]
+fn attaches_tells_and_detaches() {
+    let scene = Scene::new();
+    let result = scene.add();
+    assert_eq!(result["cniVersion"], "1.1.0");
+    assert_eq!(result["interfaces"][0], json!({"name": "cali0123456789a"}));
+    assert_eq!(result["interfaces"][1]["name"], "eth0");
+    assert_eq!(result["interfaces"][1]["mtu"], 1440);
+    let [four, six] = [0, 1].map(|index| result["ips"][index]["address"].as_str().unwrap().to_owned());
+    assert!(four.starts_with("10.65.") && four.ends_with("/32"), "{four}");
+    assert!(six.starts_with("fd00:65::") && six.ends_with("/128"), "{six}");
+    assert_eq!(Scene::interfaces(&scene.container), ["eth0"]);
+    assert_eq!(Scene::interfaces(&scene.host), ["cali0123456789a"]);
+
+    let name = format!("node--1-cni-{CONTAINER}-eth0");
+    let Resource::WorkloadEndpoint(endpoint) =
+        resource(&scene, &ResourceKey::namespaced(Kind::WorkloadEndpoint, "default", &name))
+    else {
+        panic!("no endpoint");
+    };
+    assert_eq!(endpoint.spec.ip_networks, [four.parse().unwrap(), six.parse().unwrap()]);
+    assert_eq!(endpoint.spec.mac.unwrap().to_string(), result["interfaces"][1]["mac"].as_str().unwrap());
+    assert_eq!(endpoint.metadata.labels.get("app").map(String::as_str), Some("web"));
+    assert_eq!(endpoint.metadata.uid.unwrap().len(), 36);
+    let Resource::Profile(profile) = resource(&scene, &ResourceKey::cluster(Kind::Profile, "net1")) else {
+        panic!("no profile");
+    };
+    assert_eq!(profile.spec.ingress[0].source.selector, "has(net1)");
+
+    assert_eq!(scene.add(), result, "a repeated ADD gives the same result");
+    let check = Value::Object([("prevResult".to_owned(), result)].into_iter().chain(members(scene.conf())).collect());
+    assert_eq!(scene.act("CHECK", &check), (0, String::new()));
+
+    assert_eq!(scene.act("DEL", &scene.conf()), (0, String::new()));
+    assert!(Scene::interfaces(&scene.container).is_empty() && Scene::interfaces(&scene.host).is_empty());
+    assert!(scene.traces().is_empty(), "{:?}", scene.traces());
+    assert_eq!(scene.act("DEL", &scene.conf()), (0, String::new()), "DEL is repeatable");
+    let (code, error) = scene.act("CHECK", &check);
+    assert_eq!((code, document(&error)["code"].as_u64()), (1, Some(3)), "{error}");
+}
+
+#[test]
+fn a_broken_attachment_is_made_anew() {
+    let scene = Scene::new();
+    let first = scene.add();
+    scene.container.run(|| delete("eth0")).unwrap();
+    assert!(Scene::interfaces(&scene.host).is_empty());
+    let second = scene.add();
+    assert_eq!(second["ips"], first["ips"], "the container keeps its addresses");
+    assert_eq!(Scene::interfaces(&scene.container), ["eth0"]);
+}
+
+#[test]
+fn a_pod_made_anew_is_safe_from_the_end_of_its_former_self() {
+    let mut scene = Scene::new();
+    scene.args = "IgnoreUnknown=1;K8S_POD_NAMESPACE=shop;K8S_POD_NAME=cart-0".into();
+    let first = scene.add();
+    let host_interface = first["interfaces"][0]["name"].clone();
+    scene.container_id = "fedcba9876543210".into();
+    let old = std::mem::replace(&mut scene.container, calico_dataplane::testing::netns::scratch());
+    let second = scene.add();
+    assert_eq!(second["interfaces"][0]["name"], host_interface, "it depends on the pod's name only");
+    assert_ne!(second["ips"], first["ips"]);
+
+    let new = std::mem::replace(&mut scene.container, old);
+    scene.container_id = CONTAINER.into();
+    assert_eq!(scene.act("DEL", &scene.conf()).0, 0);
+    assert_eq!(Scene::interfaces(&scene.host), [host_interface.as_str().unwrap()]);
+    assert_eq!(Scene::interfaces(&new), ["eth0"]);
+    let traces = scene.traces();
+    assert!(traces.contains(&"WorkloadEndpoint(shop/node--1-k8s-cart--0-eth0)".to_owned()), "{traces:?}");
+    assert!(traces.contains(&"IPAMHandle(net1.fedcba9876543210)".to_owned()), "{traces:?}");
+    assert!(!traces.contains(&format!("IPAMHandle(net1.{CONTAINER})")), "{traces:?}");
+}
+
+#[test]
+fn detaches_without_a_namespace_or_a_node_name() {
+    let scene = Scene::new();
+    scene.add();
+    let variables = [("CNI_COMMAND", "DEL"), ("CNI_CONTAINERID", CONTAINER), ("CNI_IFNAME", "eth0"), ("CNI_PATH", "/")];
+    let variables = variables.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
+    assert_eq!(scene.act_with(&variables, &scene.conf()), (0, String::new()));
+    assert!(Scene::interfaces(&scene.host).is_empty());
+    assert!(scene.traces().is_empty());
+
+    let mut nameless = scene.conf();
+    nameless["nodename"] = "".into();
+    nameless["nodename_file"] = scene.path("nodename").to_str().unwrap().into();
+    assert_eq!(scene.act_with(&variables, &nameless), (0, String::new()));
+    let (code, error) = scene.act("ADD", &nameless);
+    assert_eq!((code, document(&error)["code"].as_u64()), (1, Some(7)), "{error}");
+}
+
+#[test]
+fn refuses_the_hosts_own_namespace_and_an_occupied_name() {
+    let scene = Scene::new();
+    let mut variables = calico_ipam::plugin::Variables::new();
+    let own = scene.host.path().to_str().unwrap().to_owned();
+    let pairs = [("CNI_COMMAND", "ADD"), ("CNI_CONTAINERID", CONTAINER), ("CNI_IFNAME", "eth0"), ("CNI_PATH", "/")];
+    variables.extend(pairs.map(|(name, value)| (name.to_owned(), value.to_owned())));
+    variables.insert("CNI_NETNS".into(), own);
+    let (code, error) = scene.act_with(&variables, &scene.conf());
+    assert_eq!((code, document(&error)["code"].as_u64()), (1, Some(8)), "{error}");
+    variables.insert("CNI_NETNS".into(), "/nonexistent".into());
+    let (code, error) = scene.act_with(&variables, &scene.conf());
+    assert_eq!((code, document(&error)["code"].as_u64()), (1, Some(8)), "{error}");
+    assert!(scene.traces().is_empty());
+
+    scene.add();
+    let other = Scene { container: reopen(&scene), container_id: "another".into(), ..Scene::new() };
+    let (code, error) = other.act("ADD", &other.conf());
+    assert_eq!(code, 1, "{error}");
+    assert_eq!(Scene::interfaces(&scene.container), ["eth0"], "not ours to take away");
+    assert!(other.traces().is_empty());
+}
+
+#[test]
+fn delegates_to_another_ipam_plugin() {
+    let scene = Scene::new();
+    let log = scene.path("log");
+    let script = format!(
+        "#!/bin/sh\necho $CNI_COMMAND $CNI_ARGS >> {}\n[ $CNI_COMMAND = ADD ] && echo '{}'\nexit 0\n",
+        log.display(),
+        r#"{"ip4": {"ip": "10.9.0.7/24", "gateway": "10.9.0.1"}, "cniVersion": "0.2.0"}"#
+    );
+    std::fs::write(scene.path("fake-ipam"), script).unwrap();
+    std::fs::set_permissions(scene.path("fake-ipam"), std::fs::Permissions::from_mode(0o755)).unwrap();
+    let mut conf = scene.conf();
+    conf["ipam"] = json!({"type": "fake-ipam"});
+    let (code, output) = scene.act("ADD", &conf);
+    assert_eq!(code, 0, "{output}");
+    assert_eq!(document(&output)["ips"], json!([{"interface": 1, "address": "10.9.0.7/32"}]));
+    assert_eq!(scene.act("ADD", &conf), (0, output), "again, without asking the plugin again");
+    assert_eq!(scene.act("DEL", &conf).0, 0);
+    assert_eq!(std::fs::read_to_string(&log).unwrap(), "ADD IgnoreUnknown=1\nDEL IgnoreUnknown=1\n");
+
+    std::fs::write(scene.path("fake-ipam"), "#!/bin/sh\necho '{\"code\": 11, \"msg\": \"later\"}'\nexit 1\n").unwrap();
+    let (code, error) = scene.act("ADD", &conf);
+    assert_eq!(
+        (code, document(&error)["code"].as_u64(), document(&error)["msg"].as_str()),
+        (1, Some(11), Some("later"))
+    );
+    conf["ipam"] = json!({"type": "missing-ipam"});
+    let (_, error) = scene.act("ADD", &conf);
+    assert!(error.contains("failed to find plugin"), "{error}");
+    assert!(scene.traces().is_empty());
+}
+
+/// A second handle on the scene's container.
+fn reopen(scene: &Scene) -> calico_dataplane::netns::Netns {
+    calico_dataplane::netns::Netns::open(&scene.container.path()).unwrap()
+}
+
+fn delete(interface: &str) {
+    use calico_dataplane::netns::{Request, RouteSocket};
+    let mut routes = RouteSocket::open().unwrap();
+    let link = routes.link(interface.parse().unwrap()).unwrap().unwrap();
+    routes.carry_out(&[Request::delete_link(link.index)]).unwrap();
+}
+
+fn document(text: &str) -> Value {
+    serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"))
+}
+
+fn members(value: Value) -> impl Iterator<Item = (String, Value)> {
+    let Value::Object(members) = value else { panic!("not an object") };
+    members.into_iter()
+}

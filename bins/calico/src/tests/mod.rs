@@ -1,0 +1,4 @@
+//! Tests of the plugin.
+
+mod fixture;
+mod kernel;
