@@ -8,13 +8,12 @@ use std::error::Error;
 use std::io::{Read, Write};
 use std::path::Path;
 use std::sync::Arc;
-use std::time::SystemTime;
 
 use calico_cmd::store::{Sources, open, resolve};
 use calico_core::cni::{CniError, ErrorCode, Invocation, NetConf, Request, Version};
 use calico_core::time::Timestamp;
 use calico_datastore::ipam::IpamFailure;
-use calico_datastore::{Datastore, DatastoreError};
+use calico_datastore::{Clock, Datastore, DatastoreError, SystemClock};
 use serde_json::Value;
 
 /// A process' environment.
@@ -125,8 +124,7 @@ pub fn warn(message: std::fmt::Arguments<'_>) {
 
 /// The time.
 pub fn now() -> Timestamp {
-    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    Timestamp::from_nanos(u64::try_from(since.as_nanos()).unwrap_or(u64::MAX))
+    SystemClock.now()
 }
 
 /// The node's name: from the configuration, from the file that calico-node wrote, from the older key, from the kernel.

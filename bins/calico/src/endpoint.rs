@@ -5,7 +5,6 @@ use std::sync::Arc;
 use calico_core::cni::{CniError, Identity, Request, network_profile, workload_endpoint};
 use calico_core::net::{Cidr, Mac};
 use calico_core::resource::{Kind, Metadata, Object, Resource, ResourceKey, WorkloadEndpointSpec};
-use calico_core::time::Timestamp;
 use calico_datastore::{Batch, Change, DatastoreError, Precondition, Stored, Write};
 use calico_ipam::plugin::datastore_failure;
 
@@ -115,8 +114,7 @@ async fn missing_profile(request: &Request, identity: &Identity, parts: &Parts<'
 }
 
 fn created(metadata: &mut Metadata, parts: &Parts<'_>) {
-    let since = parts.clock.now().duration_since(std::time::SystemTime::UNIX_EPOCH).unwrap_or_default();
-    metadata.creation_timestamp = Some(Timestamp::from_secs(since.as_secs()).rfc3339());
+    metadata.creation_timestamp = Some(parts.clock.now().rfc3339());
     metadata.uid = Some(uuid(parts.ids.draw()));
 }
 
