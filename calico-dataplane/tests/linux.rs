@@ -4,6 +4,7 @@
 
 mod linux {
     mod conformance;
+    mod differential;
     mod fixture;
     mod notifications;
     mod tampering;

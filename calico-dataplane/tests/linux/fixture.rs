@@ -43,3 +43,10 @@ pub(crate) fn run(program: &str, arguments: &str) -> String {
     assert!(output.status.success(), "{program} {arguments}: {}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).unwrap()
 }
+
+/// Has `nft` read commands in the calling thread's namespace.
+pub(crate) fn nft(commands: &str) {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), commands).unwrap();
+    run("nft", &format!("-f {}", file.path().display()));
+}
