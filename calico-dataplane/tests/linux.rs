@@ -7,5 +7,7 @@ mod linux {
     mod differential;
     mod fixture;
     mod notifications;
+    mod packets;
+    mod settings;
     mod tampering;
 }

@@ -306,3 +306,57 @@ fn kernel(operation: &'static str, object: &impl ToString) -> impl FnOnce(io::Er
     let object = object.to_string();
     move |source| DataplaneError::Kernel { operation, object, source }
 }
+
+#[cfg(test)]
+mod tests {
+    use calico_core::table::{Chain, ElementDelta, Rule, Verdict};
+
+    use super::*;
+    use crate::testing::netns::scratch;
+    use crate::testing::sample::{self, addr, chain_name, member, set_name};
+
+    #[test]
+    fn kernels_without_destroy_forgive_absence_too() {
+        let work = || {
+            let mut ruleset = Ruleset::open().unwrap();
+            assert!(ruleset.destroy, "Linux 6.3 and later know DESTROY messages");
+            ruleset.destroy = false;
+            ruleset.apply(&sample::delta()).unwrap();
+            let removed = vec![member([addr("10.0.0.1")]), member([addr("10.9.9.9")])];
+            let change = ElementDelta { set: set_name("hosts4"), removed, added: vec![member([addr("10.8.8.8")])] };
+            for _ in 0..2 {
+                ruleset.apply(&Delta { elements: vec![change.clone()], ..Delta::default() }).unwrap();
+                let elements = &ruleset.list().unwrap().sets[&set_name("hosts4")].elements;
+                let expected = ["10.0.0.2", "10.8.8.8"].map(|text| member([addr(text)]));
+                assert_eq!(elements, &expected.into());
+            }
+            for _ in 0..2 {
+                ruleset.apply(&sample::removal()).unwrap();
+                let listing = ruleset.list().unwrap();
+                assert!(listing.present && listing.chains.is_empty() && listing.sets.is_empty());
+            }
+        };
+        scratch().run(work).unwrap();
+    }
+
+    #[test]
+    fn a_refusal_names_the_object() {
+        let work = || {
+            let mut ruleset = Ruleset::open().unwrap();
+            let rule = |verdict| Rule { verdict: Some(verdict), ..Rule::default() };
+            let rules = vec![rule(Verdict::Accept), rule(Verdict::Jump(chain_name("nowhere")))];
+            let chain = Chain { name: chain_name("broken"), base: None, rules };
+            let delta = Delta { chains_set: vec![chain], ..Delta::default() };
+            let error = ruleset.apply(&delta).unwrap_err();
+            assert_eq!(error.to_string(), "kernel refused write (rule 1 of chain broken)");
+            let change =
+                ElementDelta { set: set_name("none"), removed: vec![], added: vec![member([addr("1.1.1.1")])] };
+            let error = ruleset.apply(&Delta { elements: vec![change], ..Delta::default() }).unwrap_err();
+            assert_eq!(error.to_string(), "kernel refused write (elements added to set none)");
+            let change = ElementDelta { set: set_name("none"), removed: vec![member([])], added: vec![] };
+            let error = ruleset.apply(&Delta { elements: vec![change], ..Delta::default() }).unwrap_err();
+            assert!(matches!(error, DataplaneError::Unwritable { .. }), "{error}");
+        };
+        scratch().run(work).unwrap();
+    }
+}

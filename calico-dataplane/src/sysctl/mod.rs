@@ -1,7 +1,8 @@
 //! Per-interface settings below `/proc/sys/net`.
 //!
-//! The directory is opened once, by the thread that opens the backend: its entries are those of that thread's network namespace,
-//! whichever thread writes later. A value that is there already is not written again, since some settings act when written.
+//! Four directories are opened once, by the thread that opens the backend: their entries are those of that thread's network
+//! namespace, whichever thread writes later. (This holds for these directories, not for those above them, which every namespace
+//! shares.) A value that is there already is not written again, since some settings act when written.
 
 use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
@@ -13,80 +14,109 @@ use nix::sys::stat::Mode;
 
 use crate::DataplaneError;
 
-const ROOT: &str = "/proc/sys/net";
+const ROOT: &str = "/proc/sys";
+/// Where interfaces have settings; the IPv6 ones are missing from a kernel without it.
+const DIRECTORIES: [&str; 4] = ["net/ipv4/conf", "net/ipv4/neigh", "net/ipv6/conf", "net/ipv6/neigh"];
 /// Settings are short texts.
 const MAX_VALUE: u64 = 256;
 
 /// The settings of one network namespace.
 #[derive(Debug)]
-pub(crate) struct Settings(OwnedFd);
+pub(crate) struct Settings(Vec<(&'static str, OwnedFd)>);
 
 impl Settings {
     pub(crate) fn open() -> Result<Self, DataplaneError> {
-        let directory = open(ROOT, OFlag::O_DIRECTORY | OFlag::O_CLOEXEC | OFlag::O_RDONLY, Mode::empty());
-        directory.map(Self).map_err(|errno| DataplaneError::Kernel {
-            operation: "open",
-            object: ROOT.into(),
-            source: errno.into(),
-        })
+        let mut directories = Vec::new();
+        for directory in DIRECTORIES {
+            let path = format!("{ROOT}/{directory}");
+            match open(path.as_str(), OFlag::O_DIRECTORY | OFlag::O_CLOEXEC | OFlag::O_RDONLY, Mode::empty()) {
+                Ok(opened) => directories.push((directory, opened)),
+                Err(Errno::ENOENT) if directory.starts_with("net/ipv6") => {}
+                Err(errno) => {
+                    return Err(DataplaneError::Kernel { operation: "open", object: path, source: errno.into() });
+                }
+            }
+        }
+        Ok(Self(directories))
     }
 
     /// Writes a setting unless it has the value already.
     pub(crate) fn write(&self, setting: &InterfaceSetting) -> Result<(), DataplaneError> {
-        let path = relative_path(setting)?;
-        let object = || format!("{ROOT}/{path}");
-        let failed = |source: std::io::Error| match source.raw_os_error().map(Errno::from_raw) {
-            Some(Errno::ENOENT) => {
-                DataplaneError::NoInterface { object: object(), interface: setting.interface.to_string() }
+        let place = place(setting)?;
+        let Some((_, directory)) = self.0.iter().find(|(directory, _)| *directory == place.directory) else {
+            return Err(DataplaneError::Unsupported {
+                feature: format!("the setting {}", setting.path),
+                advice: "boot it with IPv6".into(),
+            });
+        };
+        let failed = |source: std::io::Error| {
+            let object = format!("{ROOT}/{}/{}", place.directory, place.entry);
+            match source.raw_os_error().map(Errno::from_raw) {
+                Some(Errno::ENOENT) => DataplaneError::NoInterface { object, interface: setting.interface.to_string() },
+                _ => DataplaneError::Kernel { operation: "write", object, source },
             }
-            _ => DataplaneError::Kernel { operation: "write", object: object(), source },
         };
         let mut current = String::new();
-        let read = self.file(&path, OFlag::O_RDONLY).and_then(|file| file.take(MAX_VALUE).read_to_string(&mut current));
+        let read = file(directory, &place.entry, OFlag::O_RDONLY)
+            .and_then(|file| file.take(MAX_VALUE).read_to_string(&mut current));
         match read {
             Ok(_) if current.trim() == setting.value.trim() => return Ok(()),
             Err(error) if error.raw_os_error() == Some(Errno::ENOENT as i32) => return Err(failed(error)),
             // Some can be written only.
             _ => {}
         }
-        let written = self.file(&path, OFlag::O_WRONLY).and_then(|mut file| file.write_all(setting.value.as_bytes()));
+        let written = file(directory, &place.entry, OFlag::O_WRONLY)
+            .and_then(|mut file| file.write_all(setting.value.as_bytes()));
         written.map_err(failed)
-    }
-
-    fn file(&self, path: &str, flags: OFlag) -> std::io::Result<std::fs::File> {
-        let flags = flags | OFlag::O_CLOEXEC | OFlag::O_NOFOLLOW;
-        Ok(openat(&self.0, path, flags, Mode::empty())?.into())
     }
 }
 
-/// The path below [`ROOT`]; an interface name cannot leave its directory (it holds no `/` and is neither `.` nor `..`).
-fn relative_path(setting: &InterfaceSetting) -> Result<String, DataplaneError> {
-    let template = setting.path.strip_prefix("net/").filter(|rest| {
-        let parts = || rest.split('/');
-        parts().all(|part| !matches!(part, "" | "." | "..")) && parts().filter(|part| *part == "{}").count() == 1
+fn file(directory: &OwnedFd, entry: &str, flags: OFlag) -> std::io::Result<std::fs::File> {
+    let flags = flags | OFlag::O_CLOEXEC | OFlag::O_NOFOLLOW;
+    Ok(openat(directory, entry, flags, Mode::empty())?.into())
+}
+
+/// One of [`DIRECTORIES`], and the path from there.
+#[derive(Debug, PartialEq, Eq)]
+struct Place {
+    directory: &'static str,
+    entry: String,
+}
+
+/// An interface name cannot leave the directory: it holds no `/` and is neither `.` nor `..`.
+fn place(setting: &InterfaceSetting) -> Result<Place, DataplaneError> {
+    let place = DIRECTORIES.into_iter().find_map(|directory| {
+        let name = setting.path.strip_prefix(directory)?.strip_prefix("/{}/")?;
+        let plain = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_') && !name.is_empty();
+        plain.then(|| Place { directory, entry: format!("{}/{name}", setting.interface) })
     });
-    let template = template.ok_or_else(|| DataplaneError::Unwritable {
+    place.ok_or_else(|| DataplaneError::Unwritable {
         object: format!("setting {:?}", setting.path),
-        detail: "it is no path below net/ with one {} for the interface".into(),
-    })?;
-    Ok(template.replace("{}", setting.interface.as_str()))
+        detail: "it is no path net/ipv4|ipv6/conf|neigh/{}/NAME".into(),
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn path(path: &'static str) -> Option<String> {
+    fn entry(path: &'static str) -> Option<String> {
         let setting = InterfaceSetting { interface: "cali.1".parse().unwrap(), path, value: "1".into() };
-        relative_path(&setting).ok()
+        place(&setting).ok().map(|place| format!("{} {}", place.directory, place.entry))
     }
 
     #[test]
     fn paths_stay_below_the_interface() {
-        assert_eq!(path("net/ipv4/conf/{}/proxy_arp").as_deref(), Some("ipv4/conf/cali.1/proxy_arp"));
-        for bad in ["ipv4/conf/{}/x", "net/../{}/x", "net/ipv4/conf/all/x", "net//{}/x", "net/{}/{}", "net/ipv4/a{}/x"]
-        {
-            assert_eq!(path(bad), None, "{bad}");
+        assert_eq!(entry("net/ipv4/conf/{}/proxy_arp").as_deref(), Some("net/ipv4/conf cali.1/proxy_arp"));
+        for bad in [
+            "ipv4/conf/{}/x",
+            "net/../{}/x",
+            "net/ipv4/conf/all/x",
+            "net/ipv4/conf/{}/",
+            "net/ipv4/conf/{}/../all/x",
+            "net/ipv4/a{}/x",
+        ] {
+            assert_eq!(entry(bad), None, "{bad}");
         }
     }
 }

@@ -6,6 +6,8 @@
 mod chain;
 mod element;
 mod set;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use chain::{ChainListing, Chains};
 pub(crate) use element::Elements;
