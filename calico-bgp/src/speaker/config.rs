@@ -21,7 +21,7 @@ pub struct SpeakerConfig {
     pub deferral: Duration,
     /// Longest wait for the end-of-RIB of a peer that came back. Default 360 s: above BIRD's own deferral of 240 s.
     pub stale_time: Duration,
-    /// Head start of the peer with the lower address, as text (upstream's rule decides which end opens the connection). The
+    /// Head start of the end whose address is the greater text (upstream's rule: that end opens the connection). The
     /// other end still connects if nothing came by then, so that either may restart. Default 1 s.
     pub passive_delay: Duration,
     /// Most prefixes that one peer may announce before its session is closed. Default 200 000, far above a mesh's blocks.
