@@ -21,6 +21,8 @@ mod revision;
 mod store;
 
 pub mod client;
+#[cfg(feature = "etcd")]
+pub mod etcd;
 pub mod ipam;
 pub mod memory;
 #[cfg(feature = "sqlite")]

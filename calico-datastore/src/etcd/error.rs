@@ -1,0 +1,38 @@
+//! etcd's errors, sorted by what a caller can do about them.
+
+use etcd_client::Error;
+
+use crate::DatastoreError;
+
+/// gRPC status codes (`google.rpc.Code`) for which trying again is of no use until somebody changes something.
+const REFUSALS: [i32; 4] = [INVALID_ARGUMENT, PERMISSION_DENIED, FAILED_PRECONDITION, UNAUTHENTICATED];
+const INVALID_ARGUMENT: i32 = 3;
+const PERMISSION_DENIED: i32 = 7;
+const FAILED_PRECONDITION: i32 = 9;
+const OUT_OF_RANGE: i32 = 11;
+const UNAUTHENTICATED: i32 = 16;
+
+pub(super) fn sort(operation: &str, error: Error) -> DatastoreError {
+    let refused = match &error {
+        Error::GRpcStatus(status) => REFUSALS.contains(&i32::from(status.code())),
+        Error::InvalidArgs(_) | Error::InvalidUri(_) | Error::InvalidMetadataValue(_) => true,
+        _ => false,
+    };
+    let operation = format!("etcd {operation}");
+    let source: Option<Box<dyn std::error::Error + Send + Sync>> = Some(Box::new(error));
+    if refused {
+        DatastoreError::Refused { operation, source }
+    } else {
+        DatastoreError::Unavailable { operation, source }
+    }
+}
+
+/// Whether etcd says that a revision is compacted away (or, after a restore from a backup, not there yet).
+pub(super) fn is_out_of_history(error: &DatastoreError) -> bool {
+    let DatastoreError::Unavailable { source: Some(source), .. } = error else { return false };
+    matches!(source.downcast_ref(), Some(Error::GRpcStatus(status)) if i32::from(status.code()) == OUT_OF_RANGE)
+}
+
+pub(super) fn timed_out(operation: &str) -> DatastoreError {
+    DatastoreError::Unavailable { operation: format!("etcd {operation}: no answer in time"), source: None }
+}

@@ -1,0 +1,211 @@
+//! The etcd store against a real server.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use calico_core::resource::{GlobalNetworkPolicySpec, Kind, Metadata, Object, Resource};
+use etcd_client::{CompactionOptions, DeleteOptions};
+
+use super::server::Server;
+use super::*;
+use crate::sync::{SyncEvent, SyncOptions, Syncer};
+use crate::testing::{Subject, conformance, tier};
+use crate::{WatchEvent, Write};
+
+async fn client(server: &Server) -> Client {
+    Client::connect(server.config().endpoints, None).await.unwrap()
+}
+
+async fn connect(server: &Server) -> EtcdStore {
+    EtcdStore::connect(server.config()).await.unwrap()
+}
+
+/// One server, emptied for each check.
+struct TwoClients {
+    first: Arc<EtcdStore>,
+    second: Arc<EtcdStore>,
+    raw: Client,
+}
+
+impl TwoClients {
+    async fn new(server: &Server) -> Self {
+        let mut raw = client(server).await;
+        raw.delete(key::ROOT, Some(DeleteOptions::new().with_prefix())).await.unwrap();
+        Self { first: Arc::new(connect(server).await), second: Arc::new(connect(server).await), raw }
+    }
+}
+
+#[async_trait]
+impl Subject for TwoClients {
+    fn first(&self) -> Arc<dyn Datastore> {
+        Arc::clone(&self.first) as _
+    }
+
+    fn second(&self) -> Arc<dyn Datastore> {
+        Arc::clone(&self.second) as _
+    }
+
+    async fn inject(&self, key: &ResourceKey, bytes: &[u8]) {
+        self.raw.clone().put(key::path(key).unwrap(), bytes, None).await.unwrap();
+    }
+
+    async fn compact(&self) {
+        let mut raw = self.raw.clone();
+        let newest = raw.get("x", None).await.unwrap().header().unwrap().revision();
+        raw.compact(newest, Some(CompactionOptions::new().with_physical())).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn conforms() {
+    let server = Server::start().await;
+    conformance(|| async { Box::new(TwoClients::new(&server).await) as Box<dyn Subject> }).await;
+}
+
+#[tokio::test]
+async fn keys_and_values_are_upstreams() {
+    let server = Server::start().await;
+    let store = connect(&server).await;
+    let metadata = Metadata { name: "allow-dns".to_owned(), ..Metadata::default() };
+    let spec = GlobalNetworkPolicySpec { tier: "default".to_owned(), ..GlobalNetworkPolicySpec::default() };
+    let policy = Resource::GlobalNetworkPolicy(Object { metadata, spec });
+    let key = ResourceKey::cluster(Kind::GlobalNetworkPolicy, "allow-dns");
+    store.commit(Write::create(key.clone(), Arc::new(policy)).into()).await.unwrap();
+
+    let path = "/calico/resources/v3/projectcalico.org/globalnetworkpolicies/allow-dns";
+    let found = client(&server).await.get(path, None).await.unwrap();
+    let value: serde_json::Value = serde_json::from_slice(found.kvs()[0].value()).unwrap();
+    assert_eq!(value["kind"], "GlobalNetworkPolicy");
+    assert_eq!(value["apiVersion"], "projectcalico.org/v3");
+    assert_eq!(value["metadata"]["annotations"]["projectcalico.org/metadata"], r#"{"name":"allow-dns"}"#);
+    let read = store.get(&key).await.unwrap();
+    assert!(read.resource.metadata().unwrap().annotations.is_empty(), "the annotation is the store's own");
+    assert_eq!(read.revision.raw(), u64::try_from(found.kvs()[0].mod_revision()).unwrap());
+}
+
+#[tokio::test]
+async fn a_long_listing_is_read_in_pages_at_one_revision() {
+    let server = Server::start().await;
+    let store = connect(&server).await;
+    for batch in 0..12 {
+        let writes = (0..100).map(|one| tier(&format!("t{batch}-{one}"), 1.0));
+        let writes: Vec<_> = writes.map(|(key, resource)| Write::create(key, resource)).collect();
+        store.commit(writes.into()).await.unwrap();
+    }
+    let listing = store.list(&Scope::Kind(Kind::Tier)).await.unwrap();
+    assert_eq!(listing.entries.len(), 1200);
+    let too_large: Vec<_> = (0..200).map(|one| tier(&format!("u{one}"), 1.0)).collect();
+    let too_large: Vec<_> = too_large.into_iter().map(|(key, resource)| Write::create(key, resource)).collect();
+    let error = store.commit(too_large.into()).await.unwrap_err();
+    assert!(matches!(error, DatastoreError::Refused { .. }), "etcd takes 128 operations at most: {error:?}");
+}
+
+#[tokio::test]
+async fn watches_go_on_when_the_server_is_killed_and_restarted() {
+    let mut server = Server::start().await;
+    let store = connect(&server).await;
+    let from = store.list(&Scope::All).await.unwrap().revision;
+    let mut watch = store.watch(&Scope::All, from).await.unwrap();
+    let create = |name: &str| Write::create(tier(name, 1.0).0, tier(name, 1.0).1);
+    store.commit(create("a").into()).await.unwrap();
+    assert!(matches!(watch.next().await.unwrap(), WatchEvent::Put(Ok(stored)) if stored.key.name() == Some("a")));
+    server.restart();
+    server.ready(server.config()).await;
+    store.commit(create("b").into()).await.unwrap();
+    let next = tokio::time::timeout(Duration::from_secs(60), watch.next()).await.expect("the watch goes on").unwrap();
+    assert!(matches!(next, WatchEvent::Put(Ok(stored)) if stored.key.name() == Some("b")));
+}
+
+#[tokio::test]
+async fn a_syncer_starts_without_a_server_and_survives_its_absence() {
+    let mut server = Server::start().await;
+    let store = Arc::new(connect(&server).await);
+    server.kill();
+    let mut syncer = Syncer::start(store.clone(), vec![Scope::All], SyncOptions::default());
+    let mut told = false;
+    let mut names = Vec::new();
+    let mut events = Vec::new();
+    let deadline = tokio::time::Instant::now() + Duration::from_secs(90);
+    loop {
+        let event = tokio::time::timeout_at(deadline, syncer.next()).await;
+        match event.unwrap_or_else(|_| panic!("caught up: {names:?} {events:?}")).unwrap() {
+            SyncEvent::Diagnostic(_) if !told => {
+                told = true;
+                server.restart();
+                server.ready(server.config()).await;
+                let (key, resource) = tier("late", 1.0);
+                store.commit(Write::create(key, resource).into()).await.unwrap();
+            }
+            SyncEvent::Updates(updates) => names.extend(updates.into_iter().map(|update| update.key.to_string())),
+            other => events.push(other),
+        }
+        if told && names == ["Tier(late)"] {
+            break;
+        }
+    }
+}
+
+#[tokio::test]
+async fn wrong_credentials_are_refused_and_right_ones_work() {
+    let server = Server::start().await;
+    let mut raw = client(&server).await;
+    raw.user_add("root", "secret", None).await.unwrap();
+    raw.user_grant_role("root", "root").await.unwrap();
+    raw.auth_enable().await.unwrap();
+    let with = |password: &str| {
+        let credentials = Some(("root".to_owned(), password.to_owned()));
+        EtcdConfig { credentials, ..server.config() }
+    };
+    let wrong = EtcdStore::connect(with("guess")).await.unwrap().list(&Scope::All).await.unwrap_err();
+    assert!(matches!(wrong, DatastoreError::Refused { .. }), "{wrong:?}");
+    let nobody = connect(&server).await.list(&Scope::All).await.unwrap_err();
+    assert!(matches!(nobody, DatastoreError::Refused { .. }), "{nobody:?}");
+    let right = EtcdStore::connect(with("secret")).await.unwrap();
+    right.list(&Scope::All).await.unwrap();
+}
+
+/// Makes an authority, a server certificate for 127.0.0.1 and a client certificate.
+fn certificates(directory: &std::path::Path) {
+    let openssl = |arguments: &str| {
+        let run = std::process::Command::new("openssl").args(arguments.split(' ')).current_dir(directory).output();
+        let run = run.expect("this test makes certificates with the program `openssl`: install the package openssl");
+        assert!(run.status.success(), "openssl {arguments}: {}", String::from_utf8_lossy(&run.stderr));
+    };
+    let key = "-newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2";
+    openssl(&format!("req -x509 {key} -keyout ca.key -out ca.pem -subj /CN=ca"));
+    for (name, extension) in [("server", "subjectAltName=IP:127.0.0.1"), ("client", "extendedKeyUsage=clientAuth")] {
+        openssl(&format!(
+            "req -x509 {key} -keyout {name}.key -out {name}.pem -subj /CN={name} -CA ca.pem -CAkey ca.key \
+             -addext {extension} -addext basicConstraints=critical,CA:FALSE"
+        ));
+    }
+}
+
+#[tokio::test]
+async fn certificates_are_checked_both_ways() {
+    let directory = tempfile::tempdir().unwrap();
+    certificates(directory.path());
+    let file = |name: &str| directory.path().join(name);
+    let argument = |option: &str, name: &str| format!("--{option}={}", file(name).display());
+    let extra = vec![
+        argument("cert-file", "server.pem"),
+        argument("key-file", "server.key"),
+        argument("trusted-ca-file", "ca.pem"),
+        "--client-cert-auth".to_owned(),
+    ];
+    let server = Server::spawn("https", extra, tempfile::tempdir().unwrap());
+    let pem = |name: &str| Pem::File(file(name));
+    let right = EtcdConfig {
+        ca: Some(pem("ca.pem")),
+        identity: Some((pem("client.pem"), pem("client.key"))),
+        ..server.config()
+    };
+    server.ready(right.clone()).await;
+    let text = std::fs::read_to_string(file("ca.pem")).unwrap();
+    let inline = EtcdStore::connect(EtcdConfig { ca: Some(Pem::Text(text)), ..right.clone() }).await.unwrap();
+    inline.list(&Scope::All).await.unwrap();
+    for wrong in [EtcdConfig { identity: None, ..right.clone() }, EtcdConfig { ca: Some(pem("client.pem")), ..right }] {
+        let error = EtcdStore::connect(wrong).await.unwrap().list(&Scope::All).await.unwrap_err();
+        assert!(matches!(error, DatastoreError::Unavailable { .. }), "{error:?}");
+    }
+}

@@ -1,0 +1,131 @@
+//! A watch on a range of keys.
+//!
+//! Upstream's watch ends with its connection and is never told of a compaction as such. This one takes up again after the last
+//! change it delivered, for some seconds; a compaction is [`DatastoreError::TooOld`] at once. Progress notifications move the
+//! place to take up from, so that a quiet range does not fall behind the compactions of a busy cluster.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use etcd_client::{KeyValue, WatchClient, WatchOptions, WatchResponse, WatchStream};
+use tokio::time::Instant;
+
+use super::error::{is_out_of_history, sort};
+use super::{decode, from_etcd, key_of, to_etcd, within};
+use crate::key::PathRange;
+use crate::{DatastoreError, Revision, Scope, Watch, WatchEvent};
+
+/// How long a lost connection is repaired silently. A member that restarts is back sooner; the syncer must hear of the rest.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Between two tries.
+const PAUSE: Duration = Duration::from_millis(200);
+
+pub(super) struct EtcdWatch {
+    client: WatchClient,
+    scope: Scope,
+    range: PathRange,
+    cursor: Revision,
+    stream: Option<WatchStream>,
+    /// When the connection was lost.
+    lost: Option<Instant>,
+    buffer: VecDeque<WatchEvent>,
+}
+
+impl EtcdWatch {
+    pub(super) const fn new(client: WatchClient, scope: Scope, range: PathRange, from: Revision) -> Self {
+        Self { client, scope, range, cursor: from, stream: None, lost: None, buffer: VecDeque::new() }
+    }
+
+    /// Opens a stream after the cursor.
+    pub(super) async fn connect(&mut self) -> Result<(), DatastoreError> {
+        let options = WatchOptions::new()
+            .with_range(self.range.end.as_str())
+            .with_start_revision(to_etcd(self.cursor).saturating_add(1))
+            .with_progress_notify();
+        let stream = within("watch", self.client.watch(self.range.start.as_str(), Some(options))).await?;
+        self.stream = Some(stream);
+        Ok(())
+    }
+
+    /// Takes the next message off the stream, or repairs the stream.
+    async fn advance(&mut self) -> Result<(), DatastoreError> {
+        let Some(stream) = &mut self.stream else {
+            let error = match self.connect().await {
+                Ok(()) => return Ok(()),
+                Err(error) => error,
+            };
+            return self.bear(error).await;
+        };
+        let error = match stream.message().await {
+            Ok(Some(message)) => {
+                self.lost = None;
+                return self.take(&message);
+            }
+            Ok(None) => {
+                DatastoreError::Unavailable { operation: "etcd watch: ended by the server".to_owned(), source: None }
+            }
+            Err(error) => sort("watch", error),
+        };
+        self.stream = None;
+        self.bear(error).await
+    }
+
+    /// Gives up, or waits a little before the next try.
+    async fn bear(&mut self, error: DatastoreError) -> Result<(), DatastoreError> {
+        if is_out_of_history(&error) {
+            return Err(DatastoreError::TooOld { revision: self.cursor });
+        }
+        let lost = *self.lost.get_or_insert_with(Instant::now);
+        if !error.is_retryable() || lost.elapsed() >= PATIENCE {
+            return Err(error);
+        }
+        tokio::time::sleep(PAUSE).await;
+        Ok(())
+    }
+
+    fn take(&mut self, message: &WatchResponse) -> Result<(), DatastoreError> {
+        if message.compact_revision() > 0 {
+            return Err(DatastoreError::TooOld { revision: self.cursor });
+        }
+        if message.canceled() {
+            let operation = format!("etcd watch: {}", message.cancel_reason());
+            return Err(DatastoreError::Refused { operation, source: None });
+        }
+        for pair in message.events().iter().filter_map(etcd_client::Event::kv) {
+            self.cursor = from_etcd(pair.mod_revision());
+            if let Some(event) = self.event(pair) {
+                self.buffer.push_back(event);
+            }
+        }
+        // The message that only says that the watch exists has a header, too, but the past may still have to come.
+        if let (true, false, Some(header)) = (message.events().is_empty(), message.created(), message.header()) {
+            self.cursor = from_etcd(header.revision());
+            self.buffer.push_back(WatchEvent::Progress(self.cursor));
+        }
+        Ok(())
+    }
+
+    fn event(&self, pair: &KeyValue) -> Option<WatchEvent> {
+        let key = key_of(pair).filter(|key| self.scope.contains(key))?;
+        // A deleted key has no version.
+        Some(if pair.version() == 0 {
+            WatchEvent::Deleted { key, revision: from_etcd(pair.mod_revision()) }
+        } else {
+            WatchEvent::Put(decode(key, pair))
+        })
+    }
+}
+
+#[async_trait]
+impl Watch for EtcdWatch {
+    async fn next(&mut self) -> Result<WatchEvent, DatastoreError> {
+        loop {
+            if let Some(event) = self.buffer.pop_front() {
+                return Ok(event);
+            }
+            self.advance().await?;
+        }
+    }
+}
