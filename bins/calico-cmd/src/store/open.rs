@@ -21,7 +21,16 @@ pub enum OpenError {
         #[source]
         source: SqliteError,
     },
+    /// etcd's settings cannot be used.
+    #[cfg(feature = "etcd")]
+    #[error("the etcd datastore cannot be used")]
+    Etcd {
+        /// Why.
+        #[source]
+        source: calico_datastore::DatastoreError,
+    },
     /// This program was built without the etcd client.
+    #[cfg(not(feature = "etcd"))]
     #[error(
         "this program was built without the etcd datastore: build it with `cargo run --release --features etcd …` \
          (needs protoc, on Debian: apt-get install protobuf-compiler)"
@@ -29,7 +38,7 @@ pub enum OpenError {
     WithoutEtcd,
 }
 
-/// Opens a datastore. Blocks for about a millisecond; call it inside a tokio runtime.
+/// Opens a datastore. Blocks for about a millisecond; call it inside a tokio runtime. etcd is reached only by the first request.
 ///
 /// # Errors
 /// When it cannot be opened, with the reason and what to do.
@@ -39,6 +48,29 @@ pub async fn open(config: &StoreConfig) -> Result<Arc<dyn Datastore>, OpenError>
             Ok(store) => Ok(Arc::new(store)),
             Err(source) => Err(OpenError::Sqlite { path: path.clone(), source }),
         },
+        #[cfg(feature = "etcd")]
+        StoreConfig::Etcd(settings) => open_etcd(settings).await,
+        #[cfg(not(feature = "etcd"))]
         StoreConfig::Etcd(_) => Err(OpenError::WithoutEtcd),
+    }
+}
+
+#[cfg(feature = "etcd")]
+async fn open_etcd(settings: &super::EtcdSettings) -> Result<Arc<dyn Datastore>, OpenError> {
+    use calico_datastore::etcd::{self, EtcdConfig, EtcdStore};
+
+    let pem = |pem: &super::Pem| match pem {
+        super::Pem::File(path) => etcd::Pem::File(path.clone()),
+        super::Pem::Text(text) => etcd::Pem::Text(text.clone()),
+    };
+    let config = EtcdConfig {
+        endpoints: settings.endpoints.clone(),
+        ca: settings.ca.as_ref().map(pem),
+        identity: settings.identity.as_ref().map(|(certificate, key)| (pem(certificate), pem(key))),
+        credentials: settings.credentials.clone(),
+    };
+    match EtcdStore::connect(config).await {
+        Ok(store) => Ok(Arc::new(store)),
+        Err(source) => Err(OpenError::Etcd { source }),
     }
 }
