@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use calico_cmd::manifest::{self, Document, MAX_BYTES};
 use calico_core::resource::{Fault, FaultSort, Kind, Resource, ResourceKey, Scope};
-use calico_datastore::Datastore;
+use calico_datastore::client::Client;
 use serde_json::Value;
 
 use crate::cli::FileOptions;
@@ -21,7 +21,6 @@ const STDIN: &str = "standard input";
 #[derive(Debug)]
 pub(crate) struct Item {
     pub(crate) kind: Kind,
-    pub(crate) key: ResourceKey,
     pub(crate) resource: Resource,
     /// The document as given, with fields that only newer versions know.
     pub(crate) given: Value,
@@ -100,17 +99,17 @@ fn walk(directory: &Path, recursive: bool, names: &mut Vec<PathBuf>) -> std::io:
     Ok(())
 }
 
-/// Checks every document. With a store, fields that no version of ours knows are accepted where the stored object has them.
+/// Checks every document. With a client, fields that no version of ours knows are accepted where the stored object has them.
 pub(crate) async fn check(
     documents: Vec<Document>,
     verb: &'static str,
     namespace: Option<&str>,
-    store: Option<&dyn Datastore>,
+    client: Option<&Client>,
 ) -> Result<Vec<Item>, Failure> {
     let mut items = Vec::with_capacity(documents.len());
     let mut faults = Vec::new();
     for document in documents {
-        match item(&document, namespace, store).await {
+        match item(&document, namespace, client).await {
             Ok(item) => items.push(item),
             Err(refusal) => faults.extend(refusal.into_faults(verb, &document)),
         }
@@ -162,15 +161,15 @@ impl Refusal {
     }
 }
 
-async fn item(document: &Document, namespace: Option<&str>, store: Option<&dyn Datastore>) -> Result<Item, Refusal> {
+async fn item(document: &Document, namespace: Option<&str>, client: Option<&Client>) -> Result<Item, Refusal> {
     let kind = kind_of(document)?;
     let mut given = document.value.clone();
     set_namespace(kind, &mut given, namespace).map_err(|fault| Refusal::Faults(kind, vec![fault]))?;
     let mut resource = match Resource::decode_strict(kind, &given, None) {
         Ok(resource) => resource,
         Err(faults) => {
-            let stored = match (store, key_of(kind, &given)) {
-                (Some(store), Some(key)) if only_unknown(&faults) => store.get(&key).await.ok(),
+            let stored = match (client, key_of(kind, &given)) {
+                (Some(client), Some(key)) if only_unknown(&faults) => client.get(&key).await.ok(),
                 _ => None,
             };
             let stored = stored.as_ref().map(|stored| stored.raw.as_ref());
@@ -178,9 +177,7 @@ async fn item(document: &Document, namespace: Option<&str>, store: Option<&dyn D
         }
     };
     resource.fill_defaults().map_err(|fault| Refusal::Faults(kind, vec![fault]))?;
-    let missing = || Refusal::Faults(kind, vec![Fault::missing("metadata.name")]);
-    let key = resource.key().ok_or_else(missing)?;
-    Ok(Item { kind, key, resource, given })
+    Ok(Item { kind, resource, given })
 }
 
 fn only_unknown(faults: &[Fault]) -> bool {

@@ -40,9 +40,9 @@ pub struct Io<'a> {
     /// The datastore to use; none means the one that the configuration chooses.
     pub store: Option<Arc<dyn Datastore>>,
     /// For times of creation.
-    pub clock: &'a dyn Clock,
+    pub clock: Arc<dyn Clock>,
     /// For identities.
-    pub ids: &'a dyn IdSource,
+    pub ids: Arc<dyn IdSource>,
 }
 
 /// Runs the program. `args` begins with the program's name.
@@ -90,8 +90,8 @@ pub fn run_process(args: impl IntoIterator<Item = OsString>) -> Exit {
         stdout: &mut std::io::stdout(),
         stderr: &mut std::io::stderr(),
         store: None,
-        clock: &SystemClock,
-        ids: &ids,
+        clock: Arc::new(SystemClock),
+        ids: Arc::new(ids),
     };
     run(args, io)
 }

@@ -12,7 +12,7 @@ const CLUSTER: &str = include_str!("cluster.yaml");
 
 fn cluster() -> Cluster {
     let cluster = Cluster::new();
-    assert_eq!(cluster.done("apply -f -", CLUSTER), "Successfully applied 11 resource(s)\n");
+    assert_eq!(cluster.done("apply -f -", CLUSTER), "Successfully applied 10 resource(s)\n");
     cluster
 }
 
@@ -120,15 +120,15 @@ fn create_replace_and_delete_insist_on_what_is_there() {
 #[test]
 fn a_file_deletes_what_it_applied() {
     let cluster = cluster();
-    assert_eq!(cluster.done("delete -f -", CLUSTER), "Successfully deleted 11 resource(s)\n");
-    assert_eq!(count(&cluster), 0);
+    assert_eq!(cluster.done("delete -f -", CLUSTER), "Successfully deleted 10 resource(s)\n");
+    assert_eq!(count(&cluster), 3, "the cluster's own tiers stay");
 }
 
 #[test]
 fn a_stale_resource_version_is_a_conflict() {
     let cluster = cluster();
     let printed = cluster.done("get gnp allow-dns -o yaml", "");
-    cluster.done("apply -f -", &printed);
+    cluster.done("apply -f -", &printed.replace("order: 10", "order: 11"));
     golden("conflict.txt", &cluster.type_in("apply -f -", &printed).transcript());
     golden("conflict.txt", &cluster.type_in("replace -f -", &printed).transcript().replace("replace", "apply"));
 }
@@ -164,7 +164,7 @@ fn validate_needs_no_datastore() {
         concat!("validate -f ", env!("CARGO_MANIFEST_DIR"), "/tests/cluster.yaml"),
         &[("DATASTORE_TYPE", "nonsense")],
     );
-    assert_eq!((run.code, run.stdout.as_str()), (0, "Successfully validated 11 resource(s)\n"), "{run:?}");
+    assert_eq!((run.code, run.stdout.as_str()), (0, "Successfully validated 10 resource(s)\n"), "{run:?}");
 }
 
 #[test]
@@ -183,4 +183,31 @@ fn the_environment_chooses_the_datastore() {
     let run = common::type_in_environment("get gnp", &[("DATASTORE_TYPE", "kubernetes")]);
     assert_eq!(run.code, 1);
     assert!(run.stderr.starts_with("Failed to create Calico API client: "), "{run:?}");
+}
+
+#[test]
+fn a_policy_needs_its_tier() {
+    let cluster = cluster();
+    let run = cluster.type_in("apply -f -", &policy("lost.one", "{tier: lost}"));
+    golden("no-tier.txt", &run.transcript());
+    golden("tier-in-use.txt", &cluster.type_in("delete tier security", "").transcript());
+}
+
+#[test]
+fn identity_stays_with_the_object_and_its_cluster() {
+    let cluster = cluster();
+    let key = ResourceKey::cluster(Kind::GlobalNetworkPolicy, "allow-dns");
+    let before = raw(&cluster, key.clone());
+    let foreign = "apiVersion: projectcalico.org/v3\nkind: GlobalNetworkPolicy\nmetadata: {name: NAME, uid: foreign, \
+                   creationTimestamp: '2000-01-01T00:00:00Z'}\nspec: {order: 1}\n";
+    cluster.done("apply -f -", &foreign.replace("NAME", "allow-dns"));
+    let after = raw(&cluster, key);
+    assert_eq!(after["spec"]["order"], 1);
+    for name in ["uid", "creationTimestamp"] {
+        assert_eq!(after["metadata"][name], before["metadata"][name]);
+    }
+    cluster.done("create -f -", &foreign.replace("NAME", "new"));
+    let created = raw(&cluster, ResourceKey::cluster(Kind::GlobalNetworkPolicy, "new"));
+    assert_ne!(created["metadata"]["uid"], "foreign");
+    assert_eq!(created["metadata"]["creationTimestamp"], "2026-01-02T03:04:05Z");
 }

@@ -8,7 +8,7 @@ use super::{Context, report, targets};
 use crate::cli::{DeleteArgs, FileArgs};
 use crate::failure::Failure;
 use crate::input;
-use crate::write::{Done, Outcome, Writer};
+use crate::write::{self, Outcome};
 
 /// How a file's resources are written.
 #[derive(Debug, Clone, Copy)]
@@ -37,16 +37,19 @@ pub(super) async fn write(
 ) -> Result<(), Failure> {
     let (word, past) = verb.words();
     let documents = input::documents(&input.files, &input.options, context.stdin)?;
-    let store = context.open(config).await?;
+    let client = context.client(config).await?;
     let namespace = input.options.namespace.as_deref();
-    let items = input::check(documents, word, namespace, Some(store.as_ref())).await?;
-    let writer = Writer { store: store.as_ref(), clock: context.clock, ids: context.ids };
+    let items = input::check(documents, word, namespace, Some(&client)).await?;
+    if let Err(error) = client.initialise().await {
+        // As upstream: an operator may lack the right to write tiers and still apply policies.
+        tracing::info!(%error, "the cluster's own tiers are not all there");
+    }
     let mut outcomes = Vec::with_capacity(items.len());
     for item in &items {
         let outcome = match verb {
-            Verb::Apply => writer.apply(item).await,
-            Verb::Create { skip_exists } => writer.create(item, skip_exists).await,
-            Verb::Replace => writer.replace(item).await,
+            Verb::Apply => write::apply(&client, item).await,
+            Verb::Create { skip_exists } => write::create(&client, item, skip_exists).await,
+            Verb::Replace => write::replace(&client, item).await,
         };
         outcomes.push((item.kind, outcome));
     }
@@ -57,7 +60,7 @@ pub(super) async fn write(
 pub(super) async fn validate(input: &FileArgs, context: &mut Context<'_>) -> Result<(), Failure> {
     let documents = input::documents(&input.files, &input.options, context.stdin)?;
     let items = input::check(documents, "validate", input.options.namespace.as_deref(), None).await?;
-    let outcomes: Vec<(_, Outcome)> = items.iter().map(|item| (item.kind, Ok(Done::Changed))).collect();
+    let outcomes: Vec<(_, Outcome)> = items.iter().map(|item| (item.kind, Ok(()))).collect();
     finish(report::summary("validate", "validated", &outcomes), context)
 }
 
@@ -78,13 +81,15 @@ pub(super) async fn delete(args: &DeleteArgs, config: Option<&Path>, context: &m
         keys
     } else {
         let documents = input::documents(&target.files, &target.options, context.stdin)?;
-        input::keys(documents, target.options.namespace.as_deref())?
+        let mut keys = input::keys(documents, target.options.namespace.as_deref())?;
+        // What was applied last depends on what came before it: policies on their tier.
+        keys.reverse();
+        keys
     };
-    let store = context.open(config).await?;
-    let writer = Writer { store: store.as_ref(), clock: context.clock, ids: context.ids };
+    let client = context.client(config).await?;
     let mut outcomes = Vec::with_capacity(keys.len());
     for key in &keys {
-        outcomes.push((key.kind(), writer.delete(key, args.skip_not_exists).await));
+        outcomes.push((key.kind(), write::delete(&client, key, args.skip_not_exists).await));
     }
     finish(report::deletions(&outcomes), context)
 }

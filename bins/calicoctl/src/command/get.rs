@@ -1,10 +1,10 @@
 //! `get`.
 
 use std::path::Path;
-use std::sync::Arc;
 
-use calico_core::resource::{Kind, Resource, ResourceKey};
-use calico_datastore::{Datastore, Revision, Scope, Stored};
+use calico_core::resource::{Kind, ResourceKey};
+use calico_datastore::Scope;
+use calico_datastore::client::Client;
 
 use super::{Context, targets};
 use crate::cli::GetArgs;
@@ -21,21 +21,21 @@ pub(super) async fn get(args: &GetArgs, config: Option<&Path>, context: &mut Con
     let mut errors = Vec::new();
     if target.files.is_empty() {
         let targets = targets(target, args.all_namespaces)?;
-        let store = context.open(config).await?;
+        let client = context.client(config).await?;
         for (kind, namespace) in targets {
             if target.names.is_empty() {
-                found.push(list(store.as_ref(), kind, namespace.as_deref(), &mut errors).await?);
+                found.push(list(&client, kind, namespace.as_deref(), &mut errors).await?);
             } else {
                 let keys = target.names.iter().map(|name| key(kind, namespace.as_deref(), name));
-                found.push(named(store.as_ref(), kind, keys, &mut errors).await);
+                found.push(named(&client, kind, keys, &mut errors).await);
             }
         }
     } else {
         let documents = input::documents(&target.files, &target.options, context.stdin)?;
         let keys = input::keys(documents, target.options.namespace.as_deref())?;
-        let store = context.open(config).await?;
+        let client = context.client(config).await?;
         for key in keys {
-            found.push(named(store.as_ref(), key.kind(), std::iter::once(key), &mut errors).await);
+            found.push(named(&client, key.kind(), std::iter::once(key), &mut errors).await);
         }
     }
     let with_namespace = args.all_namespaces || target.options.namespace.is_some();
@@ -60,7 +60,7 @@ fn key(kind: Kind, namespace: Option<&str>, name: &str) -> ResourceKey {
 
 /// Every resource of a kind; those that cannot be read become errors.
 async fn list(
-    store: &dyn Datastore,
+    client: &Client,
     kind: Kind,
     namespace: Option<&str>,
     errors: &mut Vec<String>,
@@ -69,46 +69,31 @@ async fn list(
         Some(namespace) => Scope::Namespace { kind, namespace: namespace.into() },
         None => Scope::Kind(kind),
     };
-    let listing = store.list(&scope).await;
+    let listing = client.list(&scope).await;
     let listing =
         listing.map_err(|error| Failure::message(format_args!("failed to get resources: {}", chain(&error))))?;
     let mut resources = Vec::with_capacity(listing.entries.len());
     for entry in listing.entries {
         match entry {
-            Ok(stored) if kind.is_built_in(stored.key.name().unwrap_or_default()) => {}
             Ok(stored) => resources.push(stored),
             Err(bad) => errors.push(format!("failed to get resources: {} cannot be read: {}", bad.key, bad.reason)),
         }
-    }
-    if kind == Kind::Profile {
-        resources.extend(built_in_profile());
     }
     Ok(Found { kind, resources, listed: Some(listing.revision) })
 }
 
 async fn named(
-    store: &dyn Datastore,
+    client: &Client,
     kind: Kind,
     keys: impl Iterator<Item = ResourceKey>,
     errors: &mut Vec<String>,
 ) -> Found {
     let mut resources = Vec::new();
     for key in keys {
-        if kind.is_built_in(key.name().unwrap_or_default()) {
-            resources.extend(built_in_profile());
-            continue;
-        }
-        match store.get(&key).await {
+        match client.get(&key).await {
             Ok(stored) => resources.push(stored),
             Err(error) => errors.push(format!("failed to get resources: {}", chain(&error))),
         }
     }
     Found { kind, resources, listed: None }
-}
-
-/// It exists without being stored.
-fn built_in_profile() -> Option<Stored> {
-    let profile = Resource::default_allow_profile();
-    let raw = Arc::new(profile.document());
-    Some(Stored::new(profile.key()?, Arc::new(profile), raw, Revision::from_raw(1)))
 }

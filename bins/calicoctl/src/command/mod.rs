@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use calico_cmd::store::{self, Resolved, Sources, StoreConfig};
 use calico_core::resource::{Kind, Scope};
+use calico_datastore::client::Client;
 use calico_datastore::{Clock, Datastore, IdSource};
 use clap::CommandFactory;
 
@@ -25,8 +26,8 @@ pub(crate) struct Context<'a> {
     pub(crate) stdout: &'a mut dyn Write,
     pub(crate) stderr: &'a mut dyn Write,
     pub(crate) store: Option<Arc<dyn Datastore>>,
-    pub(crate) clock: &'a dyn Clock,
-    pub(crate) ids: &'a dyn IdSource,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) ids: Arc<dyn IdSource>,
 }
 
 /// Carries out a command line.
@@ -51,18 +52,19 @@ pub(crate) async fn run(cli: Cli, context: &mut Context<'_>) -> Result<(), Failu
 }
 
 impl Context<'_> {
-    /// The datastore that was handed in, or the one that the configuration chooses.
-    pub(crate) async fn open(&mut self, config: Option<&Path>) -> Result<Arc<dyn Datastore>, Failure> {
-        if let Some(store) = &self.store {
-            return Ok(Arc::clone(store));
-        }
-        let resolved = self.resolve(config)?;
-        if let Some(warning) = &resolved.warning {
-            writeln!(self.stderr, "warning: {warning}")?;
-        }
-        let store = store::open(&resolved.config).await?;
-        self.store = Some(Arc::clone(&store));
-        Ok(store)
+    /// A client of the datastore that was handed in, or of the one that the configuration chooses.
+    pub(crate) async fn client(&mut self, config: Option<&Path>) -> Result<Client, Failure> {
+        let store = match &self.store {
+            Some(store) => Arc::clone(store),
+            None => {
+                let resolved = self.resolve(config)?;
+                if let Some(warning) = &resolved.warning {
+                    writeln!(self.stderr, "warning: {warning}")?;
+                }
+                store::open(&resolved.config).await?
+            }
+        };
+        Ok(Client::new(store, Arc::clone(&self.clock), Arc::clone(&self.ids)))
     }
 
     fn resolve(&self, config: Option<&Path>) -> Result<Resolved, Failure> {

@@ -48,18 +48,18 @@ impl Run {
 /// A cluster to type at.
 pub(crate) struct Cluster {
     pub(crate) store: Arc<MemoryStore>,
-    ids: Counter,
+    ids: Arc<Counter>,
 }
 
 impl Cluster {
     pub(crate) fn new() -> Self {
-        Self { store: Arc::new(MemoryStore::new()), ids: Counter::default() }
+        Self { store: Arc::new(MemoryStore::new()), ids: Arc::default() }
     }
 
     /// Types a command line, words separated by spaces.
     pub(crate) fn type_in(&self, line: &str, stdin: &str) -> Run {
         let store: Arc<dyn Datastore> = Arc::<MemoryStore>::clone(&self.store);
-        run(line, stdin, Some(store), BTreeMap::new(), &self.ids)
+        run(line, stdin, Some(store), BTreeMap::new(), Arc::<Counter>::clone(&self.ids))
     }
 
     /// Types a command line that must succeed; what it printed.
@@ -73,7 +73,7 @@ impl Cluster {
 /// Types a command line without a store in hand.
 pub(crate) fn type_in_environment(line: &str, environment: &[(&str, &str)]) -> Run {
     let environment = environment.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect();
-    run(line, "", None, environment, &Counter::default())
+    run(line, "", None, environment, Arc::<Counter>::default())
 }
 
 fn run(
@@ -81,7 +81,7 @@ fn run(
     stdin: &str,
     store: Option<Arc<dyn Datastore>>,
     environment: BTreeMap<String, String>,
-    ids: &dyn IdSource,
+    ids: Arc<dyn IdSource>,
 ) -> Run {
     let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
     let mut sources = Sources::default();
@@ -92,7 +92,7 @@ fn run(
         stdout: &mut stdout,
         stderr: &mut stderr,
         store,
-        clock: &Frozen,
+        clock: Arc::new(Frozen),
         ids,
     };
     let args = std::iter::once("calicoctl").chain(line.split_whitespace()).map(OsString::from);
