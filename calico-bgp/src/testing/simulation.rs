@@ -138,10 +138,10 @@ impl Simulation {
         self.pump();
     }
 
-    /// Starts a node's speaker. What the kernel holds is stale until it is reported again.
+    /// Starts a node's speaker unless it runs. What the kernel holds is stale until it is reported again.
     pub fn start(&mut self, address: Ipv4Addr) {
         let now = self.now;
-        if let Some(node) = self.nodes.get_mut(&address) {
+        if let Some(node) = self.nodes.get_mut(&address).filter(|node| node.speaker.is_none()) {
             node.powered = true;
             node.settled = false;
             node.kernel.values_mut().for_each(|(_, fresh)| *fresh = false);
