@@ -1,4 +1,6 @@
 //! Integration tests: the native backend over real TCP, and against BIRD.
 
+#[cfg(test)]
+mod bird;
 mod native;
 mod support;

@@ -77,6 +77,10 @@ impl Native {
         Self { backend, routes: BTreeMap::new(), settled: false }
     }
 
+    pub(crate) async fn apply(&mut self, desired: &DesiredBgp) {
+        self.backend.apply(desired).await.unwrap();
+    }
+
     /// Takes events until the condition holds.
     pub(crate) async fn until(&mut self, what: &str, condition: impl Fn(&Self) -> bool) {
         let wait = async {
