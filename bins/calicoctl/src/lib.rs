@@ -69,7 +69,9 @@ pub fn run(args: impl IntoIterator<Item = OsString>, io: Io<'_>) -> Exit {
     match runtime.block_on(command::run(cli, &mut context)) {
         Ok(()) => Exit::Success,
         Err(failure) => {
-            let _closed = writeln!(context.stderr, "{failure}");
+            for line in failure.to_string().lines() {
+                let _closed = writeln!(context.stderr, "{}", failure::printable(line));
+            }
             if matches!(failure, Failure::Usage(_)) { Exit::Usage } else { Exit::Failure }
         }
     }

@@ -65,6 +65,13 @@ fn bad_values() {
 }
 
 #[test]
+fn no_value_moves_the_cursor() {
+    let run = Cluster::new().type_in("apply -f -", &format!("{POLICY}  selector: \"\\e[2J\\a\"\n"));
+    assert_eq!(run.code, 1);
+    assert!(run.stderr.chars().all(|c| c == '\n' || !c.is_control()), "{run:?}");
+}
+
+#[test]
 fn unknown_fields() {
     refused(
         "bad-field",

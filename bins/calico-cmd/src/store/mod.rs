@@ -1,6 +1,6 @@
 //! Which datastore a program uses.
 //!
-//! [`resolve`] is a pure function of a configuration file's text and the environment; [`open`] carries its answer out. A file, where
+//! [`resolve`] is a pure function of a configuration file's text and the environment; [`open()`] carries its answer out. A file, where
 //! there is one, is complete: the environment is not merged in. In the environment every setting is looked up as `CALICO_<NAME>`
 //! first and as `<NAME>` second; a variable that is set but empty counts.
 

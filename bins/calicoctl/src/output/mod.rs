@@ -9,6 +9,7 @@ use calico_datastore::{Revision, Stored};
 use serde_json::{Map, Value, json};
 
 use crate::cli::Format;
+use crate::failure::printable;
 
 /// Resources of one kind that a command found.
 #[derive(Debug)]
@@ -58,7 +59,7 @@ fn tables(found: &Found, show: Show) -> String {
 
 fn names(found: &Found) -> String {
     let kind = found.kind.name().to_ascii_lowercase();
-    let line = |stored: &Stored| format!("{kind}/{}\n", shown_name(&stored.resource));
+    let line = |stored: &Stored| format!("{kind}/{}\n", printable(shown_name(&stored.resource)));
     found.resources.iter().map(line).collect()
 }
 

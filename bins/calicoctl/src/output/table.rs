@@ -1,5 +1,7 @@
 //! Columns of text, aligned as Go's tab writer does for upstream: at least five wide, three spaces apart.
 
+use crate::failure::printable;
+
 const MIN_WIDTH: usize = 5;
 const GAP: usize = 3;
 
@@ -19,11 +21,6 @@ pub(super) fn render(rows: &[Vec<String>]) -> String {
         text.push('\n');
     }
     text
-}
-
-/// Stored text must not move the cursor of whoever looks at it.
-fn printable(cell: &str) -> String {
-    cell.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
 }
 
 #[cfg(test)]

@@ -105,7 +105,20 @@ fn flow(value: &Value) -> String {
 }
 
 fn scalar(text: &str) -> String {
-    if is_plain(text) { text.to_owned() } else { Value::from(text).to_string() }
+    if is_plain(text) { text.to_owned() } else { quoted(text) }
+}
+
+/// As JSON writes it, and what moves a terminal's cursor escaped too.
+fn quoted(text: &str) -> String {
+    let mut escaped = String::new();
+    for c in Value::from(text).to_string().chars() {
+        if c.is_control() {
+            escaped += &format!("\\u{:04x}", u32::from(c));
+        } else {
+            escaped.push(c);
+        }
+    }
+    escaped
 }
 
 /// Whether the text, without quotes, is text to every reader.
@@ -152,6 +165,13 @@ mod tests {
              nets: []\n  order: 1.5\n  selector: a == 'b'\ntext: |\n  x\n  y\n\"yes\": \"no\"\nempty: \"\"\nnet: 10.0.0.0/8\nnested:\n- - 1\n- []\n\
              \"n\": null\n"
         );
+    }
+
+    #[test]
+    fn nothing_that_is_stored_moves_the_cursor() {
+        let text = render(&json!({"a\u{1b}": "\u{1b}[2J\u{7f}\u{9b}x", "b": "x\ny\u{9b}\n"}));
+        assert!(text.chars().all(|c| c == '\n' || !c.is_control()), "{text:?}");
+        assert_eq!(text, "\"a\\u001b\": \"\\u001b[2J\\u007f\\u009bx\"\nb: \"x\\ny\\u009b\\n\"\n");
     }
 
     fn value() -> impl Strategy<Value = Value> {
