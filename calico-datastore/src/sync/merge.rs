@@ -41,6 +41,8 @@ pub enum SyncEvent {
 pub enum Diagnostic {
     /// An object is stored but cannot be used; it counts as absent. Told once for each revision of it.
     BadObject(BadObject),
+    /// An object that could not be used can be used now, or is gone.
+    Mended(ResourceKey),
     /// The store does not answer; the next try comes after a pause. What was delivered stays valid.
     Unavailable {
         /// What the store, or the way to it, says.
@@ -109,10 +111,8 @@ impl Merge {
         match event {
             WatchEvent::Put(entry) => state.put(entry, &mut self.output),
             WatchEvent::Deleted { key, .. } => {
-                if let Some(known) = state.known.remove(&key)
-                    && known.usable
-                {
-                    self.output.update(key, None);
+                if let Some(known) = state.known.remove(&key) {
+                    self.output.gone(key, known);
                 }
             }
             WatchEvent::Progress(_) => {}
@@ -176,7 +176,12 @@ impl ScopeState {
             return;
         }
         match value {
-            Ok(resource) => output.update(key, Some(resource)),
+            Ok(resource) => {
+                if before.is_some_and(|before| !before.usable) {
+                    output.diagnostic(Diagnostic::Mended(key.clone()));
+                }
+                output.update(key, Some(resource));
+            }
             Err(bad) => {
                 output.diagnostic(Diagnostic::BadObject(bad));
                 if before.is_some_and(|before| before.usable) {
@@ -191,8 +196,8 @@ impl ScopeState {
         let generation = self.generation;
         self.known.retain(|key, known| {
             let present = known.generation == generation;
-            if !present && known.usable {
-                output.update(key.clone(), None);
+            if !present {
+                output.gone(key.clone(), *known);
             }
             present
         });
@@ -215,6 +220,14 @@ impl Output {
 
     fn diagnostic(&mut self, diagnostic: Diagnostic) {
         self.push(SyncEvent::Diagnostic(diagnostic));
+    }
+
+    fn gone(&mut self, key: ResourceKey, known: Known) {
+        if known.usable {
+            self.update(key, None);
+        } else {
+            self.diagnostic(Diagnostic::Mended(key));
+        }
     }
 
     fn push(&mut self, event: SyncEvent) {

@@ -20,6 +20,7 @@ struct Consumer {
     statuses: Vec<SyncStatus>,
     updates: usize,
     bad: usize,
+    faults: std::collections::BTreeSet<ResourceKey>,
     unavailable: usize,
 }
 
@@ -38,7 +39,13 @@ impl Consumer {
                     }
                 }
             }
-            SyncEvent::Diagnostic(Diagnostic::BadObject(_)) => self.bad += 1,
+            SyncEvent::Diagnostic(Diagnostic::BadObject(bad)) => {
+                self.bad += 1;
+                self.faults.insert(bad.key);
+            }
+            SyncEvent::Diagnostic(Diagnostic::Mended(key)) => {
+                assert!(self.faults.remove(&key), "{key} was not known to be bad");
+            }
             SyncEvent::Diagnostic(_) => self.unavailable += 1,
         }
     }
@@ -119,6 +126,10 @@ impl Twin {
         Listing { entries, revision: Revision::from_raw(self.revision) }
     }
 
+    fn faults(&self) -> std::collections::BTreeSet<ResourceKey> {
+        self.objects.values().filter_map(|entry| entry.as_ref().err().map(|bad| bad.key.clone())).collect()
+    }
+
     fn picture(&self) -> BTreeMap<ResourceKey, Arc<Resource>> {
         let usable = self.objects.values().filter_map(|entry| entry.as_ref().ok());
         usable.map(|stored| (stored.key.clone(), Arc::clone(&stored.resource))).collect()
@@ -165,6 +176,7 @@ proptest! {
         merge.handle_listing(scope, twin.listing());
         consumer.drain(&mut merge);
         prop_assert_eq!(&consumer.state, &twin.picture());
+        prop_assert_eq!(&consumer.faults, &twin.faults());
         prop_assert_eq!(consumer.status(), Some(SyncStatus::InSync));
 
         // The same listing once more says nothing.
