@@ -1,5 +1,97 @@
 //! The node agent: start-up, policy and routes, BGP, in one process.
+//!
+//! Embedders link [`agent::Agent`] with a datastore, a dataplane and a BGP backend of their choice; the program `calico-node` is
+//! [`main`], which brings the real ones.
+//!
+//! | Module | Is |
+//! |---|---|
+//! | [`agent`] | the loop and the machines in it |
+//! | [`startup`] | who and where this host is; making it known |
+//! | [`control`] | the serving side of the control socket |
+//! | [`health`], [`metrics`] | what probes and Prometheus see |
+//! | [`cli`] | the command line |
 
+pub mod agent;
+mod bgp;
 pub mod cli;
 pub mod control;
+pub mod health;
+pub mod metrics;
+mod run;
 pub mod startup;
+mod status;
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use calico_cmd::exit::Exit;
+use calico_cmd::store::{Sources, open, resolve};
+use calico_cmd::telemetry::{self, LogLevel};
+use clap::Parser;
+
+use agent::chain;
+use cli::{Cli, Command, RunArgs};
+
+/// The program: parses, runs, and says how it ended (0 done, 1 failed, 2 wrong usage).
+pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let cli = match Cli::try_parse_from(args) {
+        Ok(cli) => cli,
+        Err(error) => {
+            let exit = if error.use_stderr() { Exit::Usage } else { Exit::Success };
+            // A closed terminal is no reason to fail.
+            let _ = error.print();
+            return exit.into();
+        }
+    };
+    match cli.command {
+        Command::Run(args) => run_agent(*args),
+        Command::Status(args) => match status::fetch(&args) {
+            Ok(text) => {
+                print!("{text}");
+                Exit::Success
+            }
+            Err(error) => {
+                eprintln!("Error: {}", chain(&error));
+                Exit::Failure
+            }
+        },
+    }
+    .into()
+}
+
+fn run_agent(args: RunArgs) -> Exit {
+    let level: LogLevel = match args.log_level.parse() {
+        Ok(level) => level,
+        Err(error) => return usage(&error),
+    };
+    telemetry::init(level, std::env::var("RUST_LOG").ok().as_deref());
+    let resolved = match resolve(&Sources::of_process(None)) {
+        Ok(resolved) => resolved,
+        Err(error) => return usage(&error),
+    };
+    if let Some(warning) = &resolved.warning {
+        tracing::warn!("{warning}");
+    }
+    let runtime = match tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => return fail(&error),
+    };
+    let outcome = runtime.block_on(async {
+        let store = open(&resolved.config).await?;
+        run::run(args, store).await
+    });
+    match outcome {
+        Ok(()) => Exit::Success,
+        Err(error) => fail(&*error),
+    }
+}
+
+fn usage(error: &dyn std::error::Error) -> Exit {
+    eprintln!("Error: {}", chain(error));
+    Exit::Usage
+}
+
+fn fail(error: &dyn std::error::Error) -> Exit {
+    eprintln!("Error: {}", chain(error));
+    Exit::Failure
+}

@@ -1,5 +1,5 @@
-//! The node agent: start-up, policy and routes, BGP, in one process.
+//! The node agent of Calico: policy, routes and BGP of one host, in one process.
 
 fn main() -> std::process::ExitCode {
-    std::process::ExitCode::SUCCESS
+    calico_node::main(std::env::args_os())
 }

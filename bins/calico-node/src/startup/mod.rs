@@ -1,2 +1,5 @@
-//! start
+//! What happens once when the agent starts: who this host is, where it is, and that the cluster knows.
+
 pub mod address;
+pub mod identity;
+pub mod register;

@@ -1,0 +1,364 @@
+//! The agent: one host kept as the datastore says.
+//!
+//! One task runs one loop. In come batches of the syncer, changes that others made in the kernel, events of the BGP speaker and calls
+//! of the control socket; each is put into pure machines ([`pipeline`], the reconciler), and what they then want done is done before
+//! the next input is taken. So there are no locks, and every decision can be tested without the loop.
+//!
+//! Invariants: nothing but the skeleton is written before the datastore is in sync; a datastore that goes away changes nothing; BGP starts
+//! only when the picture is complete (a speaker that announced half of our blocks would make its peers drop the other half); nothing is
+//! flushed on the way out.
+
+mod bgp_routes;
+mod pipeline;
+mod state;
+#[cfg(test)]
+mod tests;
+mod waits;
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use calico_bgp::{BgpBackend, BgpError, BgpEvent, SessionState};
+use calico_cmd::control::{Answer, Success, Verb};
+use calico_core::bgp::DesiredBgp;
+use calico_core::net::Cidr;
+use calico_core::render::PolicyRenderer;
+use calico_core::resource::{AffinityOwner, Kind};
+use calico_core::update::SyncStatus;
+use calico_dataplane::Dataplane;
+use calico_dataplane::reconcile::{Driver, ReconcileConfig, Reconciler, Step};
+use calico_datastore::sync::{SyncEvent, SyncOptions, Syncer};
+use calico_datastore::{Datastore, Scope};
+use futures_util::FutureExt;
+use tokio::sync::{mpsc, watch};
+use tokio::time::Instant;
+use tracing::{debug, error, info, warn};
+
+use crate::control::Call;
+use crate::health::Health;
+use crate::metrics::Metrics;
+use pipeline::Pipeline;
+use state::State;
+use waits::{Goal, Waits};
+
+/// Inputs of one source that are taken in before the kernel is written: large enough that a table of routes is written in few
+/// batches, small enough that other sources are heard in between.
+const DRAIN: usize = 4096;
+/// Pause after the kernel's notifications failed to be read.
+const MONITOR_PAUSE: Duration = Duration::from_millis(200);
+/// The loop comes round at least so often, for the watchdog.
+const HEARTBEAT: Duration = Duration::from_secs(30);
+
+/// What an agent is made of. An embedder brings any implementation of each seam.
+#[expect(clippy::exhaustive_structs, reason = "callers build it with a literal; a new part must be thought about")]
+pub struct Parts {
+    /// Node name.
+    pub node: String,
+    /// Where resources come from.
+    pub store: Arc<dyn Datastore>,
+    /// What carries out tables and routes.
+    pub dataplane: Box<dyn Dataplane>,
+    /// What speaks BGP; none means policy only.
+    pub bgp: Option<Box<dyn BgpBackend>>,
+    /// Port that BGP peers listen on.
+    pub bgp_port: u16,
+    /// What turns active policy into tables.
+    pub renderer: Box<dyn PolicyRenderer + Send>,
+    /// How the host is reconciled.
+    pub reconcile: ReconcileConfig,
+    /// How the datastore is followed.
+    pub sync: SyncOptions,
+    /// Where figures go.
+    pub metrics: Arc<Metrics>,
+}
+
+/// A host kept as the datastore says. Made of [`Parts`], driven by [`run`](Self::run).
+pub struct Agent {
+    node: String,
+    store: Arc<dyn Datastore>,
+    sync: SyncOptions,
+    pipeline: Pipeline,
+    driver: Driver,
+    bgp: Option<Box<dyn BgpBackend>>,
+    waiting_bgp: Option<DesiredBgp>,
+    waits: Waits,
+    state: State,
+    health: watch::Sender<Health>,
+    metrics: Arc<Metrics>,
+    calls: mpsc::Receiver<Call>,
+    call_sender: mpsc::Sender<Call>,
+}
+
+impl Agent {
+    /// Puts the parts together. Nothing is read or written yet.
+    pub fn new(parts: Parts) -> Self {
+        let pipeline = Pipeline::new(&parts.node, parts.bgp_port, parts.renderer);
+        let machine = Reconciler::new(pipeline.skeleton(), parts.reconcile);
+        let (call_sender, calls) = mpsc::channel(64);
+        let start = Health { beat: Instant::now(), ready: false, detail: "starting".into() };
+        Self {
+            state: State::new(parts.node.clone(), Instant::now()),
+            node: parts.node,
+            store: parts.store,
+            sync: parts.sync,
+            pipeline,
+            driver: Driver::new(machine, parts.dataplane),
+            bgp: parts.bgp,
+            waiting_bgp: None,
+            waits: Waits::default(),
+            health: watch::channel(start).0,
+            metrics: parts.metrics,
+            calls,
+            call_sender,
+        }
+    }
+
+    /// Where control calls may be sent, by the control socket or by an embedder.
+    pub fn calls(&self) -> mpsc::Sender<Call> {
+        self.call_sender.clone()
+    }
+
+    /// How the agent is, from now on.
+    pub fn health(&self) -> watch::Receiver<Health> {
+        self.health.subscribe()
+    }
+
+    /// The agent's figures.
+    pub fn metrics(&self) -> Arc<Metrics> {
+        Arc::clone(&self.metrics)
+    }
+
+    /// Runs until `shutdown` is ready. What is in the kernel stays there.
+    pub async fn run(mut self, shutdown: impl Future<Output = ()> + Send) {
+        tokio::pin!(shutdown);
+        let mut syncer = Syncer::start(Arc::clone(&self.store), scopes(&self.node), self.sync.clone());
+        loop {
+            self.carry_out().await;
+            self.look_round();
+            let wake = self.next_wake();
+            tokio::select! {
+                () = &mut shutdown => return,
+                Some(event) = syncer.next() => self.handle_sync(event).await,
+                change = self.driver.next_change() => self.handle_change(change).await,
+                event = next_bgp(&mut self.bgp) => self.handle_bgp(event),
+                Some(call) = self.calls.recv() => self.handle_call(call),
+                () = tokio::time::sleep_until(wake) => {}
+            }
+        }
+    }
+
+    async fn handle_sync(&mut self, event: SyncEvent) {
+        match event {
+            SyncEvent::Status(status) => {
+                info!(?status, "datastore");
+                self.state.sync = status;
+                if status == SyncStatus::InSync {
+                    self.state.seen_in_sync = true;
+                    self.driver.machine().set_in_sync();
+                    if self.bgp.is_none() {
+                        self.driver.machine().set_bgp_settled();
+                    }
+                    self.apply_bgp().await;
+                }
+            }
+            SyncEvent::Updates(updates) => {
+                let changes = self.pipeline.handle_updates(&updates);
+                self.driver.machine().desire(&changes.delta);
+                if let Some(desired) = changes.bgp {
+                    self.waiting_bgp = Some(desired);
+                    self.apply_bgp().await;
+                }
+            }
+            SyncEvent::Diagnostic(diagnostic) => self.state.note_diagnostic(diagnostic),
+        }
+    }
+
+    async fn apply_bgp(&mut self) {
+        if !self.state.seen_in_sync {
+            return;
+        }
+        let (Some(bgp), Some(desired)) = (self.bgp.as_mut(), self.waiting_bgp.take()) else { return };
+        if let Err(error) = bgp.apply(&desired).await {
+            error!(%error, "BGP does not take its configuration; tried again with the next change");
+            self.waiting_bgp = Some(desired);
+        }
+    }
+
+    async fn handle_change(&mut self, change: Result<(), calico_dataplane::DataplaneError>) {
+        if let Err(error) = change {
+            warn!(%error, "cannot hear of changes in the kernel; looking at all of it again");
+            self.driver.machine().host_change(calico_dataplane::HostChange::Overrun);
+            tokio::time::sleep(MONITOR_PAUSE).await;
+            return;
+        }
+        for _ in 0..DRAIN {
+            if !matches!(self.driver.next_change().now_or_never(), Some(Ok(()))) {
+                return;
+            }
+        }
+    }
+
+    fn handle_bgp(&mut self, first: Result<BgpEvent, BgpError>) {
+        let mut next = Some(first);
+        for _ in 0..DRAIN {
+            match next {
+                Some(Ok(event)) => self.take_bgp_event(&event),
+                Some(Err(error)) => {
+                    error!(%error, "BGP has stopped; its routes stay");
+                    self.bgp = None;
+                    return;
+                }
+                None => return,
+            }
+            next = self.bgp.as_mut().and_then(|bgp| bgp.next_event().now_or_never());
+        }
+        // The last one taken out by the loop's head must not be lost.
+        if let Some(Ok(event)) = next {
+            self.take_bgp_event(&event);
+        }
+    }
+
+    fn take_bgp_event(&mut self, event: &BgpEvent) {
+        match event {
+            BgpEvent::Settled => {
+                info!("BGP has settled");
+                self.driver.machine().set_bgp_settled();
+            }
+            BgpEvent::Session(peer) => {
+                let (address, name, state) = (peer.peer.address, &peer.peer.name, peer.state);
+                info!(%address, name, ?state, reason = peer.last_error, "BGP session");
+                let status = self.bgp.as_ref().map(|bgp| bgp.status()).unwrap_or_default();
+                let up = status.peers.iter().filter(|peer| peer.state == SessionState::Established).count();
+                self.metrics.bgp_established.set(i64::try_from(up).unwrap_or(i64::MAX));
+            }
+            _ => {
+                let delta = self.pipeline.handle_bgp(event);
+                self.driver.machine().desire(&delta);
+            }
+        }
+    }
+
+    fn handle_call(&mut self, Call { verb, answer }: Call) {
+        let now = Instant::now();
+        match verb {
+            Verb::Status => {
+                let status = self.state.report(&self.pipeline, self.driver.state(), self.bgp.as_deref(), now);
+                // A client that has gone away is no concern of ours.
+                let _ = answer.send(Answer::Ok(Success::Status(Box::new(status))));
+            }
+            Verb::WaitEndpoint { namespace, name, timeout_ms } => {
+                let patience = Duration::from_millis(timeout_ms);
+                self.waits.add((&namespace, &name), Goal::Enforced, patience, now, answer);
+            }
+            Verb::WaitEndpointGone { namespace, name, timeout_ms } => {
+                let patience = Duration::from_millis(timeout_ms);
+                self.waits.add((&namespace, &name), Goal::Gone, patience, now, answer);
+            }
+            verb => {
+                let text = format!("this agent does not know {verb:?}");
+                let _ = answer.send(crate::control::failure(calico_cmd::control::ErrorCode::BadRequest, &text));
+            }
+        }
+    }
+
+    /// Does what the reconciler wants done.
+    async fn carry_out(&mut self) {
+        let start = self.state.start;
+        let clock = move || start.elapsed();
+        loop {
+            match self.driver.step(&clock).await {
+                Step::Idle => return,
+                Step::Looked => debug!("looked at the host"),
+                Step::LookFailed(error) => warn!(error = %chain(&error), "cannot look at the host"),
+                Step::Applied { delta, report } => {
+                    self.metrics.applies.inc();
+                    debug!(
+                        chains = delta.chains_set.len(),
+                        sets = delta.elements.len(),
+                        routes = delta.routes_set.len(),
+                        "wrote to the kernel"
+                    );
+                    if !report.is_complete() {
+                        self.metrics.apply_failures.inc();
+                    }
+                    log_failures(&report);
+                }
+            }
+        }
+    }
+
+    /// Answers who waits, and publishes how things are.
+    fn look_round(&mut self) {
+        let now = Instant::now();
+        self.state.follow(self.driver.state());
+        self.waits.settle(now, |endpoint| self.state.standing(endpoint, &self.pipeline, self.driver.state()));
+        let active = self.pipeline.active();
+        let count = |value: usize| i64::try_from(value).unwrap_or(i64::MAX);
+        self.metrics.endpoints.set(count(active.endpoints.len()));
+        self.metrics.policies.set(count(active.policies()));
+        self.metrics.ip_sets.set(count(active.sets()));
+        self.metrics.bgp_routes.set(count(self.pipeline.bgp_routes()));
+        let (ready, detail) = self.state.readiness();
+        self.health.send_replace(Health { beat: now, ready, detail });
+    }
+
+    fn next_wake(&self) -> Instant {
+        let now = Instant::now();
+        let retry = self.driver.state().poll_timeout(now.duration_since(self.state.start));
+        let retry = retry.map(|at| self.state.start + at);
+        [retry, self.waits.next_deadline()].into_iter().flatten().fold(now + HEARTBEAT, Instant::min)
+    }
+}
+
+/// What the agent of one node follows: everything but other hosts' bookkeeping.
+fn scopes(node: &str) -> Vec<Scope> {
+    let kinds = [
+        Kind::Node,
+        Kind::IpPool,
+        Kind::WorkloadEndpoint,
+        Kind::Profile,
+        Kind::Tier,
+        Kind::NetworkPolicy,
+        Kind::GlobalNetworkPolicy,
+        Kind::NetworkSet,
+        Kind::GlobalNetworkSet,
+        Kind::IpamBlock,
+    ];
+    let own_blocks = Scope::AffinitiesOf(AffinityOwner::Host(node.into()));
+    kinds.map(Scope::Kind).into_iter().chain([own_blocks]).collect()
+}
+
+async fn next_bgp(bgp: &mut Option<Box<dyn BgpBackend>>) -> Result<BgpEvent, BgpError> {
+    match bgp {
+        Some(bgp) => bgp.next_event().await,
+        None => std::future::pending().await,
+    }
+}
+
+fn log_failures(report: &calico_dataplane::ApplyReport) {
+    if let Some(error) = &report.ruleset {
+        warn!(error = %chain(error), "the kernel refused a change of the ruleset");
+    }
+    for failure in &report.routes {
+        let dest: Cidr = failure.key.dest;
+        warn!(%dest, error = %chain(&failure.error), "the kernel refused a route");
+    }
+    for (neighbor, error) in &report.neighbors {
+        warn!(address = %neighbor.address, interface = %neighbor.interface, error = %chain(error), "the kernel refused a neighbour");
+    }
+    for (setting, error) in &report.settings {
+        warn!(path = setting.path, interface = %setting.interface, error = %chain(error), "the kernel refused a setting");
+    }
+}
+
+/// An error with its causes, on one line.
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text = format!("{text}: {error}");
+        cause = error.source();
+    }
+    text
+}

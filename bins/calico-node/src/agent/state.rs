@@ -1,0 +1,151 @@
+//! What the agent knows of itself: contact with the datastore, what cannot be used, how endpoints stand.
+
+use std::collections::BTreeMap;
+
+use calico_bgp::{BgpBackend, PeerStatus, SessionState};
+use calico_cmd::control::{DatastoreState, NodeStatus, PeerReport};
+use calico_core::bgp::PeerKind;
+use calico_core::calc::event::EndpointId;
+use calico_core::resource::ResourceKey;
+use calico_core::update::SyncStatus;
+use calico_dataplane::reconcile::{Reconciler, WorkloadState};
+use calico_datastore::sync::Diagnostic;
+use tokio::time::Instant;
+use tracing::{info, warn};
+
+use super::pipeline::Pipeline;
+use super::waits::Standing;
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct State {
+    node: String,
+    pub(super) start: Instant,
+    pub(super) sync: SyncStatus,
+    /// Set with the first in-sync and never reset: from then on the picture is enforced, contact or not.
+    pub(super) seen_in_sync: bool,
+    seen_settled: bool,
+    faults: BTreeMap<ResourceKey, String>,
+    unavailable: Option<String>,
+}
+
+impl State {
+    pub(super) const fn new(node: String, start: Instant) -> Self {
+        Self {
+            node,
+            start,
+            sync: SyncStatus::WaitForDatastore,
+            seen_in_sync: false,
+            seen_settled: false,
+            faults: BTreeMap::new(),
+            unavailable: None,
+        }
+    }
+
+    pub(super) fn note_diagnostic(&mut self, diagnostic: Diagnostic) {
+        match diagnostic {
+            Diagnostic::BadObject(bad) => {
+                warn!(object = %bad.key, reason = %bad.reason, "stored object cannot be used and counts as absent");
+                self.faults.insert(bad.key, bad.reason);
+            }
+            Diagnostic::Mended(key) => {
+                info!(object = %key, "stored object can be used again, or is gone");
+                self.faults.remove(&key);
+            }
+            Diagnostic::Unavailable { reason, retry_in } => {
+                warn!(%reason, ?retry_in, "datastore does not answer; what is enforced stays enforced");
+                self.unavailable = Some(reason);
+            }
+            other => warn!(?other, "datastore"),
+        }
+    }
+
+    /// Takes note of how far the host is.
+    pub(super) fn follow(&mut self, host: &Reconciler) {
+        self.seen_settled |= host.is_settled();
+        if self.sync == SyncStatus::InSync {
+            self.unavailable = None;
+        }
+    }
+
+    /// Ready once the datastore has been in sync and the host has been as it should be; what is missing, otherwise.
+    pub(super) fn readiness(&self) -> (bool, String) {
+        let missing = match (self.seen_in_sync, self.seen_settled) {
+            (false, _) => self.unavailable.clone().unwrap_or_else(|| "the datastore is not in sync yet".into()),
+            (true, false) => "the kernel does not hold everything yet".into(),
+            (true, true) => String::new(),
+        };
+        (missing.is_empty(), missing)
+    }
+
+    pub(super) fn standing(&self, endpoint: &EndpointId, pipeline: &Pipeline, host: &Reconciler) -> Standing {
+        let Some(active) = pipeline.active().endpoints.get(endpoint) else {
+            return if self.seen_in_sync && host.is_settled() {
+                Standing::Gone
+            } else {
+                Standing::Between("the agent is not in sync with the datastore yet".into())
+            };
+        };
+        if !self.seen_in_sync {
+            return Standing::Between("the agent is not in sync with the datastore yet".into());
+        }
+        match host.workload_state(active.interface) {
+            WorkloadState::Programmed => Standing::Enforced,
+            WorkloadState::Waiting { reasons } => Standing::Between(reasons.join("; ")),
+            _ => Standing::Between("its policy is not in the kernel yet".into()),
+        }
+    }
+
+    pub(super) fn report(
+        &self,
+        pipeline: &Pipeline,
+        host: &Reconciler,
+        bgp: Option<&dyn BgpBackend>,
+        now: Instant,
+    ) -> NodeStatus {
+        let faults = self.faults.iter().map(|(key, reason)| format!("{key}: {reason}"));
+        let failures = host.failures().map(|(object, reason)| format!("{object}: {reason}"));
+        NodeStatus {
+            node: self.node.clone(),
+            version: env!("CARGO_PKG_VERSION").into(),
+            uptime_ms: u64::try_from(now.duration_since(self.start).as_millis()).unwrap_or(u64::MAX),
+            datastore: match self.sync {
+                SyncStatus::WaitForDatastore => DatastoreState::Waiting,
+                SyncStatus::Resync => DatastoreState::Resync,
+                SyncStatus::InSync => DatastoreState::InSync,
+            },
+            endpoints: pipeline.active().endpoints.len(),
+            policies: pipeline.active().policies(),
+            ip_sets: pipeline.active().sets(),
+            dataplane_in_sync: host.is_settled(),
+            dataplane_error: Some(failures.collect::<Vec<_>>().join("\n")).filter(|text| !text.is_empty()),
+            diagnostics: faults.chain(self.unavailable.clone()).chain(pipeline.diagnostics()).collect(),
+            bgp: bgp.map(|bgp| bgp.status().peers.iter().map(peer).collect()).unwrap_or_default(),
+            bgp_routes: pipeline.bgp_routes(),
+        }
+    }
+}
+
+fn peer(status: &PeerStatus) -> PeerReport {
+    PeerReport {
+        address: status.peer.address.to_string(),
+        name: status.peer.name.clone(),
+        peer_type: match status.peer.kind {
+            PeerKind::Mesh => "node-to-node mesh",
+            PeerKind::Node => "node specific",
+            _ => "global",
+        }
+        .into(),
+        state: match status.state {
+            SessionState::Idle => "Idle",
+            SessionState::Connect => "Connect",
+            SessionState::Active => "Active",
+            SessionState::OpenSent => "OpenSent",
+            SessionState::OpenConfirm => "OpenConfirm",
+            SessionState::Established => "Established",
+        }
+        .into(),
+        received: status.received,
+        last_error: status.last_error.clone(),
+    }
+}

@@ -1,0 +1,260 @@
+//! The whole agent over a store, a kernel and a speaker in memory.
+
+use calico_bgp::{LearnedRoute, RecordingBackend};
+use calico_cmd::control::{DatastoreState, ErrorCode, Failure, NodeStatus};
+use calico_core::render::{RenderConfig, Renderer};
+use calico_core::resource::{
+    NodeBgpSpec, NodeSpec, Object, ProfileSpec, Resource, ResourceKey, Rule, WorkloadEndpointSpec,
+};
+use calico_core::table::{Route, RouteClass, RouteKey, RouteTableId, RouteTarget};
+use calico_dataplane::LinkState;
+use calico_dataplane::recording::Recording;
+use calico_datastore::memory::MemoryStore;
+use calico_datastore::{Batch, Change, Precondition, Write};
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+
+use super::*;
+
+struct World {
+    store: MemoryStore,
+    kernel: Recording,
+    bgp: RecordingBackend,
+    calls: mpsc::Sender<Call>,
+    health: watch::Receiver<Health>,
+    agent: JoinHandle<()>,
+}
+
+impl World {
+    fn start(store: MemoryStore) -> Self {
+        Self::start_on(store, Recording::new())
+    }
+
+    fn start_on(store: MemoryStore, kernel: Recording) -> Self {
+        let bgp = RecordingBackend::new();
+        let agent = Agent::new(Parts {
+            node: "a".into(),
+            store: Arc::new(store.clone()),
+            dataplane: Box::new(kernel.clone()),
+            bgp: Some(Box::new(bgp.clone())),
+            bgp_port: 179,
+            renderer: Box::new(Renderer::new(RenderConfig::default())),
+            reconcile: ReconcileConfig::default(),
+            sync: SyncOptions::default(),
+            metrics: Arc::new(Metrics::default()),
+        });
+        let (calls, health) = (agent.calls(), agent.health());
+        Self { store, kernel, bgp, calls, health, agent: tokio::spawn(agent.run(std::future::pending())) }
+    }
+
+    async fn put(&self, key: ResourceKey, resource: Resource) {
+        let change = Change::Put { resource: Arc::new(resource), base: None, ttl: None };
+        self.write(key, change).await;
+    }
+
+    async fn write(&self, key: ResourceKey, change: Change) {
+        let write = Write { key, precondition: Precondition::None, change };
+        self.store.commit(Batch { writes: vec![write] }).await.unwrap();
+    }
+
+    async fn call(&self, verb: Verb) -> Answer {
+        let (answer, receiver) = oneshot::channel();
+        self.calls.send(Call { verb, answer }).await.unwrap();
+        receiver.await.unwrap()
+    }
+
+    async fn status(&self) -> NodeStatus {
+        match self.call(Verb::Status).await {
+            Answer::Ok(Success::Status(status)) => *status,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    async fn wait(&self, name: &str, timeout_ms: u64) -> Answer {
+        self.call(Verb::WaitEndpoint { namespace: "default".into(), name: name.into(), timeout_ms }).await
+    }
+
+    /// Until the agent says so; the runner's own time limit is the deadline.
+    async fn until(&self, what: &str, done: impl Fn(&NodeStatus) -> bool) -> NodeStatus {
+        for _ in 0..1000 {
+            let status = self.status().await;
+            if done(&status) {
+                return status;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        panic!("never: {what}; {:?}", self.status().await)
+    }
+
+    fn link(&self, name: &str, index: u32) {
+        self.kernel.set_link(name.parse().unwrap(), Some(LinkState { index, up: true }));
+    }
+
+    fn route(&self, dest: &str) -> Option<Route> {
+        let dest: Cidr = dest.parse().unwrap();
+        self.kernel.routes().into_iter().find(|route| route.key.dest == dest)
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        self.agent.abort();
+    }
+}
+
+fn endpoint_key(name: &str) -> ResourceKey {
+    ResourceKey::namespaced(Kind::WorkloadEndpoint, "default", name)
+}
+
+fn endpoint(node: &str, interface: &str, address: &str) -> Resource {
+    let spec = WorkloadEndpointSpec {
+        node: node.into(),
+        interface_name: Some(interface.parse().unwrap()),
+        ip_networks: vec![address.parse().unwrap()],
+        profiles: vec!["open".into()],
+        ..WorkloadEndpointSpec::default()
+    };
+    Resource::WorkloadEndpoint(Object { spec, ..Object::default() })
+}
+
+async fn populate(world: &World) {
+    let rules = ProfileSpec { ingress: vec![Rule::default()], egress: vec![Rule::default()], ..ProfileSpec::default() };
+    let profile = Resource::Profile(Object { spec: rules, ..Object::default() });
+    world.put(ResourceKey::cluster(Kind::Profile, "open"), profile).await;
+    let bgp = NodeBgpSpec { ipv4_address: Some("10.0.0.1/24".parse().unwrap()), ..NodeBgpSpec::default() };
+    let node = Resource::Node(Object { spec: NodeSpec { bgp: Some(bgp) }, ..Object::default() });
+    world.put(ResourceKey::cluster(Kind::Node, "a"), node).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn before_contact_only_the_skeleton_is_written_and_nothing_is_announced() {
+    let store = MemoryStore::new();
+    store.disconnect();
+    let world = World::start(store);
+    world.until("skeleton", |_| world.kernel.ruleset().chains().count() > 0).await;
+    let applied = world.kernel.take_applied();
+    assert_eq!(applied.len(), 1, "one write: the skeleton");
+    assert!(world.bgp.applied().is_empty());
+    assert!(!world.health.borrow().ready);
+    let Answer::Error(Failure { code: ErrorCode::Timeout, message }) = world.wait("pod", 10).await else { panic!() };
+    assert!(message.contains("not in sync with the datastore"), "{message}");
+
+    world.store.reconnect();
+    populate(&world).await;
+    world.link("cali1", 7);
+    world.put(endpoint_key("pod"), endpoint("a", "cali1", "10.1.0.5/32")).await;
+    assert_eq!(world.wait("pod", 60_000).await, Answer::Ok(Success::Enforced));
+    let status = world.until("in sync", |status| status.datastore == DatastoreState::InSync).await;
+    assert_eq!(status.endpoints, 1);
+    assert!(world.bgp.applied().last().unwrap().local.is_some());
+    assert!(world.health.borrow().ready);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_endpoint_waits_for_its_interface_and_says_so() {
+    let world = World::start(MemoryStore::new());
+    populate(&world).await;
+    world.put(endpoint_key("pod"), endpoint("a", "cali1", "10.1.0.5/32")).await;
+    world.until("endpoint", |status| status.endpoints == 1).await;
+    let Answer::Error(failure) = world.wait("pod", 50).await else { panic!() };
+    assert!(failure.message.contains("cali1"), "{}", failure.message);
+    assert!(world.route("10.1.0.5/32").is_none());
+
+    world.link("cali1", 7);
+    assert_eq!(world.wait("pod", 60_000).await, Answer::Ok(Success::Enforced));
+    let target = RouteTarget::Interface("cali1".parse().unwrap());
+    assert_eq!(world.route("10.1.0.5/32").unwrap().target, target);
+
+    world.write(endpoint_key("pod"), Change::Delete).await;
+    let gone = Verb::WaitEndpointGone { namespace: "default".into(), name: "pod".into(), timeout_ms: 60_000 };
+    assert_eq!(world.call(gone).await, Answer::Ok(Success::Gone));
+    assert!(world.route("10.1.0.5/32").is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_bad_object_is_absent_and_named_and_the_others_go_on() {
+    let world = World::start(MemoryStore::new());
+    populate(&world).await;
+    world.link("cali1", 7);
+    world.put(endpoint_key("pod"), endpoint("a", "cali1", "10.1.0.5/32")).await;
+    world.store.inject(ResourceKey::cluster(Kind::GlobalNetworkPolicy, "bad"), b"{\"spec\": {\"selector\": 7}}");
+    assert_eq!(world.wait("pod", 60_000).await, Answer::Ok(Success::Enforced));
+    let named = |status: &NodeStatus| status.diagnostics.iter().any(|text| text.contains("GlobalNetworkPolicy(bad)"));
+    world.until("diagnostic", named).await;
+    world.write(ResourceKey::cluster(Kind::GlobalNetworkPolicy, "bad"), Change::Delete).await;
+    world.until("forgotten", |status| !named(status)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_datastore_that_goes_away_changes_nothing_and_is_found_again() {
+    let world = World::start(MemoryStore::new());
+    populate(&world).await;
+    world.link("cali1", 7);
+    world.link("cali2", 8);
+    world.put(endpoint_key("one"), endpoint("a", "cali1", "10.1.0.5/32")).await;
+    assert_eq!(world.wait("one", 60_000).await, Answer::Ok(Success::Enforced));
+    world.until("settled", |status| status.dataplane_in_sync).await;
+    world.kernel.take_applied();
+
+    world.store.disconnect();
+    world.until("noticed", |status| status.datastore != DatastoreState::InSync).await;
+    assert_eq!(world.kernel.take_applied(), Vec::new());
+    assert!(world.route("10.1.0.5/32").is_some());
+
+    world.store.reconnect();
+    world.put(endpoint_key("two"), endpoint("a", "cali2", "10.1.0.6/32")).await;
+    assert_eq!(world.wait("two", 60_000).await, Answer::Ok(Success::Enforced));
+}
+
+#[tokio::test(start_paused = true)]
+async fn learned_routes_are_programmed_and_stale_ones_wait_for_the_speaker_to_settle() {
+    let kernel = Recording::new();
+    kernel.set_link("eth0".parse().unwrap(), Some(LinkState { index: 2, up: true }));
+    let stale = Route {
+        key: RouteKey { table: RouteTableId::MAIN, dest: "10.9.0.0/26".parse().unwrap(), metric: 0 },
+        target: RouteTarget::Via("10.0.0.9".parse().unwrap()),
+        class: RouteClass::Bgp,
+    };
+    kernel.set_route(stale.key, Some(stale));
+    let world = World::start_on(MemoryStore::new(), kernel);
+    world.link("cali1", 7);
+    world.put(endpoint_key("pod"), endpoint("a", "cali1", "10.1.0.5/32")).await;
+    assert_eq!(world.wait("pod", 60_000).await, Answer::Ok(Success::Enforced));
+    assert!(world.route("10.9.0.0/26").is_some(), "a route of the last life stays until the speaker has settled");
+
+    // The recording speaker has settled as soon as it is configured.
+    populate(&world).await;
+    world.until("swept", |_| world.route("10.9.0.0/26").is_none()).await;
+    let learned = LearnedRoute {
+        prefix: "10.2.0.0/26".parse().unwrap(),
+        next_hop: "10.0.0.2".parse().unwrap(),
+        peer: "10.0.0.2".parse().unwrap(),
+    };
+    world.bgp.script(BgpEvent::RouteSet(learned));
+    world.until("learned", |status| status.bgp_routes == 1 && status.dataplane_in_sync).await;
+    assert_eq!(world.route("10.2.0.0/26").unwrap().class, RouteClass::Bgp);
+    world.bgp.script(BgpEvent::RouteRemoved(learned.prefix));
+    world.until("withdrawn", |_| world.route("10.2.0.0/26").is_none()).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_restart_over_the_same_state_writes_nothing() {
+    let store = MemoryStore::new();
+    let kernel = Recording::new();
+    let first = World::start_on(store.clone(), kernel.clone());
+    populate(&first).await;
+    first.link("cali1", 7);
+    first.put(endpoint_key("pod"), endpoint("a", "cali1", "10.1.0.5/32")).await;
+    assert_eq!(first.wait("pod", 60_000).await, Answer::Ok(Success::Enforced));
+    first.until("settled", |status| status.dataplane_in_sync).await;
+    drop(first);
+    kernel.take_applied();
+
+    let second = World::start_on(store, kernel);
+    second.until("settled", |status| status.dataplane_in_sync && status.endpoints == 1).await;
+    for delta in second.kernel.take_applied() {
+        // Interface settings are handed out once in a process life: nobody can tell ours from the host's.
+        let rest = calico_core::table::Delta { settings: Vec::new(), ..delta };
+        assert!(rest.is_empty(), "{rest:?}");
+    }
+}

@@ -1,0 +1,110 @@
+//! The native speaker, started as soon as its port can be had.
+//!
+//! Another BGP daemon on the port must not keep policy from being enforced: the agent runs, and this tries again until the port is free.
+//! A speaker that stops is started again in the same way, with the last desired state.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use calico_bgp::{BgpBackend, BgpError, BgpEvent, BgpStatus, NativeBackend, NativeConfig};
+use calico_core::bgp::DesiredBgp;
+use tokio::time::Instant;
+use tracing::{error, info};
+
+use crate::agent::chain;
+
+/// Pause between two tries to start.
+const PAUSE: Duration = Duration::from_secs(5);
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct PatientSpeaker {
+    config: NativeConfig,
+    speaker: Option<NativeBackend>,
+    desired: DesiredBgp,
+    next_try: Instant,
+}
+
+impl PatientSpeaker {
+    /// Must be called within a tokio runtime.
+    pub(crate) fn start(config: NativeConfig) -> Self {
+        let mut patient = Self { config, speaker: None, desired: DesiredBgp::default(), next_try: Instant::now() };
+        patient.try_start();
+        patient
+    }
+
+    fn try_start(&mut self) {
+        self.next_try = Instant::now() + PAUSE;
+        match NativeBackend::start(self.config.clone()) {
+            Ok(speaker) => {
+                info!(listen = %self.config.listen, "BGP speaker started");
+                self.speaker = Some(speaker);
+            }
+            Err(error) => error!(error = %chain(&error), retry_in = ?PAUSE, "BGP speaker not started; policy goes on"),
+        }
+    }
+
+    fn lost(&mut self, error: &BgpError) {
+        error!(error = %chain(error), retry_in = ?PAUSE, "BGP speaker stopped; its routes stay");
+        self.speaker = None;
+        self.next_try = Instant::now() + PAUSE;
+    }
+}
+
+#[async_trait]
+impl BgpBackend for PatientSpeaker {
+    async fn apply(&mut self, desired: &DesiredBgp) -> Result<(), BgpError> {
+        self.desired = desired.clone();
+        if let Some(speaker) = &mut self.speaker
+            && let Err(error) = speaker.apply(desired).await
+        {
+            self.lost(&error);
+        }
+        Ok(())
+    }
+
+    async fn next_event(&mut self) -> Result<BgpEvent, BgpError> {
+        loop {
+            match &mut self.speaker {
+                Some(speaker) => match speaker.next_event().await {
+                    Ok(event) => return Ok(event),
+                    Err(error) => self.lost(&error),
+                },
+                None => {
+                    tokio::time::sleep_until(self.next_try).await;
+                    self.try_start();
+                    if let Some(speaker) = &mut self.speaker
+                        && let Err(error) = speaker.apply(&self.desired).await
+                    {
+                        self.lost(&error);
+                    }
+                }
+            }
+        }
+    }
+
+    fn status(&self) -> BgpStatus {
+        self.speaker.as_ref().map(BgpBackend::status).unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use calico_bgp::SpeakerConfig;
+
+    #[tokio::test(start_paused = true)]
+    async fn waits_for_the_port_to_be_free() {
+        let holder = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let listen = holder.local_addr().unwrap();
+        let mut patient = PatientSpeaker::start(NativeConfig { listen, speaker: SpeakerConfig::default() });
+        assert!(patient.speaker.is_none());
+        patient.apply(&DesiredBgp::default()).await.unwrap();
+        // Time passes only while everybody waits, so two tries have failed when this is over.
+        assert!(tokio::time::timeout(PAUSE * 2, patient.next_event()).await.is_err());
+        assert!(patient.speaker.is_none());
+        drop(holder);
+        let _ = tokio::time::timeout(PAUSE * 2, patient.next_event()).await;
+        assert!(patient.speaker.is_some());
+    }
+}

@@ -1,0 +1,78 @@
+//! Figures for Prometheus, under upstream's names where upstream has them (`felix_*`). The registry is a value, never global.
+
+use prometheus_client::encoding::text::encode;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::registry::Registry;
+
+/// The agent's figures.
+#[derive(Debug)]
+pub struct Metrics {
+    registry: Registry,
+    pub(crate) endpoints: Gauge,
+    pub(crate) policies: Gauge,
+    pub(crate) ip_sets: Gauge,
+    pub(crate) bgp_routes: Gauge,
+    pub(crate) bgp_established: Gauge,
+    pub(crate) applies: Counter,
+    pub(crate) apply_failures: Counter,
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        let mut metrics = Self {
+            registry: Registry::default(),
+            endpoints: Gauge::default(),
+            policies: Gauge::default(),
+            ip_sets: Gauge::default(),
+            bgp_routes: Gauge::default(),
+            bgp_established: Gauge::default(),
+            applies: Counter::default(),
+            apply_failures: Counter::default(),
+        };
+        let registry = &mut metrics.registry;
+        let gauges = [
+            ("felix_active_local_endpoints", "Workload endpoints of this host", &metrics.endpoints),
+            ("felix_active_local_policies", "Policies and profiles in force on this host", &metrics.policies),
+            ("felix_ipsets_calico", "IP sets in force on this host", &metrics.ip_sets),
+            ("calico_bgp_routes", "Routes learned by BGP that are in use", &metrics.bgp_routes),
+            ("calico_bgp_sessions_established", "BGP sessions in state Established", &metrics.bgp_established),
+        ];
+        for (name, help, gauge) in gauges {
+            registry.register(name, help, gauge.clone());
+        }
+        registry.register("calico_dataplane_applies", "Changes written to the kernel", metrics.applies.clone());
+        let failures = metrics.apply_failures.clone();
+        registry.register(
+            "calico_dataplane_apply_failures",
+            "Changes that the kernel refused in part or whole",
+            failures,
+        );
+        metrics
+    }
+}
+
+impl Metrics {
+    /// All figures in the text format of Prometheus.
+    pub fn text(&self) -> String {
+        let mut text = String::new();
+        // Writing to a string cannot fail.
+        let _ = encode(&mut text, &self.registry);
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_come_under_their_names() {
+        let metrics = Metrics::default();
+        metrics.endpoints.set(3);
+        metrics.applies.inc();
+        let text = metrics.text();
+        assert!(text.contains("\nfelix_active_local_endpoints 3\n"), "{text}");
+        assert!(text.contains("\ncalico_dataplane_applies_total 1\n"), "{text}");
+    }
+}

@@ -1,0 +1,173 @@
+//! `calico-node run`: puts the real parts together, and keeps them going until told to stop.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use calico_bgp::{BgpBackend, NativeConfig, SpeakerConfig};
+use calico_core::render::{EndpointToHost, RenderConfig, Renderer};
+use calico_core::resource::NodeAddress;
+use calico_dataplane::reconcile::ReconcileConfig;
+use calico_dataplane::{LinuxConfig, LinuxDataplane};
+use calico_datastore::client::Client;
+use calico_datastore::sync::SyncOptions;
+use calico_datastore::{Datastore, IdSource, SystemClock, SystemIds};
+use tokio::signal::unix::{SignalKind, signal};
+use tracing::{error, info, warn};
+
+use crate::agent::{Agent, Parts, chain};
+use crate::bgp::PatientSpeaker;
+use crate::cli::{Backend, RunArgs};
+use crate::control::Server;
+use crate::metrics::Metrics;
+use crate::startup::address::{Method, interface_addresses};
+use crate::startup::identity;
+use crate::startup::register::{IpChoice, Registration};
+
+/// First pause after registering failed; it doubles up to the longest.
+const FIRST_PAUSE: Duration = Duration::from_millis(200);
+/// Longest pause between two tries to register.
+const LONGEST_PAUSE: Duration = Duration::from_secs(10);
+
+/// Why the agent does not run.
+pub(crate) type RunError = Box<dyn std::error::Error + Send + Sync>;
+
+/// Runs until SIGTERM or SIGINT.
+pub(crate) async fn run(args: RunArgs, store: Arc<dyn Datastore>) -> Result<(), RunError> {
+    let hostname = std::fs::read_to_string("/proc/sys/kernel/hostname")?;
+    let node = identity::node_name(args.node_name.as_deref(), &args.nodename_file, &hostname)?;
+    identity::remember(&node, &args.nodename_file)?;
+    let registration = registration(&args, &node)?;
+    forward_packets();
+
+    let ids = SystemIds::open()?;
+    let agent = Agent::new(parts(&args, &node, Arc::clone(&store), &ids)?);
+    let _server = Server::start(&args.control_socket, agent.calls())?;
+    serve_health(&args, &agent);
+    info!(node, version = env!("CARGO_PKG_VERSION"), "calico-node starts");
+
+    let client = Client::new(store, Arc::new(SystemClock), Arc::new(ids));
+    let (failed, mut failure) = tokio::sync::oneshot::channel();
+    let registering = tokio::spawn(async move {
+        if let Err(error) = register(&registration, &client).await {
+            let _ = failed.send(error);
+        }
+    });
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut outcome = Ok(());
+    let shutdown = async {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+            Ok(error) = &mut failure => outcome = Err(error),
+        }
+    };
+    agent.run(shutdown).await;
+    registering.abort();
+    info!("calico-node stops; what is enforced stays enforced");
+    outcome
+}
+
+/// Registers this host, however long the datastore takes. What another try cannot mend ends the agent.
+async fn register(registration: &Registration, client: &Client) -> Result<(), RunError> {
+    let mut pause = FIRST_PAUSE;
+    loop {
+        match registration.carry_out(client).await {
+            Ok(()) => return Ok(()),
+            Err(error) if error.is_retryable() => {
+                warn!(error = %chain(&error), retry_in = ?pause, "this host is not registered yet");
+            }
+            Err(error) => return Err(error.into()),
+        }
+        tokio::time::sleep(pause).await;
+        pause = (pause * 2).min(LONGEST_PAUSE);
+    }
+}
+
+fn registration(args: &RunArgs, node: &str) -> Result<Registration, RunError> {
+    let method: Method = args.ip_autodetection_method.parse()?;
+    let ip = match args.ip.trim() {
+        "" => IpChoice::Keep(method),
+        "autodetect" => IpChoice::Autodetect(method),
+        "none" => IpChoice::None,
+        text => match text.parse::<NodeAddress>() {
+            Ok(address) if matches!(address.address(), IpAddr::V4(_)) => IpChoice::Address(address),
+            _ => return Err(format!("IP is {text:?}: give an IPv4 address, `autodetect` or `none`").into()),
+        },
+    };
+    Ok(Registration {
+        node: node.into(),
+        ip,
+        as_number: args.as_number,
+        needs_address: args.backend == Backend::Native,
+        pool: args.ipv4_pool_cidr,
+        pool_block_size: args.ipv4_pool_block_size,
+        addresses: interface_addresses()?,
+    })
+}
+
+fn parts(args: &RunArgs, node: &str, store: Arc<dyn Datastore>, ids: &dyn IdSource) -> Result<Parts, RunError> {
+    let render = RenderConfig {
+        endpoint_to_host: match args.default_endpoint_to_host_action {
+            crate::cli::EndpointToHost::Drop => EndpointToHost::Drop,
+            crate::cli::EndpointToHost::Return => EndpointToHost::Return,
+            crate::cli::EndpointToHost::Accept => EndpointToHost::Accept,
+        },
+        rp_filter: default_rp_filter(),
+        ipv6: std::path::Path::new("/proc/sys/net/ipv6").exists(),
+        ..RenderConfig::default()
+    };
+    let bgp: Option<Box<dyn BgpBackend>> = match args.backend {
+        Backend::Native => Some(Box::new(PatientSpeaker::start(bgp_config(args, ids)))),
+        Backend::None => None,
+    };
+    Ok(Parts {
+        node: node.into(),
+        store,
+        dataplane: Box::new(LinuxDataplane::open(LinuxConfig::default())?),
+        bgp,
+        bgp_port: args.bgp_port,
+        renderer: Box::new(Renderer::new(render)),
+        reconcile: ReconcileConfig::default(),
+        sync: SyncOptions::default(),
+        metrics: Arc::new(Metrics::default()),
+    })
+}
+
+fn bgp_config(args: &RunArgs, ids: &dyn IdSource) -> NativeConfig {
+    // Half of a random id is a random seed.
+    let seed = u64::try_from(ids.draw() >> 64).unwrap_or_default();
+    NativeConfig {
+        listen: SocketAddr::from((Ipv4Addr::UNSPECIFIED, args.bgp_port)),
+        speaker: SpeakerConfig { seed, ..SpeakerConfig::default() },
+    }
+}
+
+/// A host that does not forward has no reachable workloads. A read-only `/proc/sys` (an unprivileged container) is told, not fatal:
+/// somebody else may have set it.
+fn forward_packets() {
+    const PATH: &str = "/proc/sys/net/ipv4/ip_forward";
+    if std::fs::read_to_string(PATH).is_ok_and(|text| text.trim() == "1") {
+        return;
+    }
+    if let Err(error) = std::fs::write(PATH, "1") {
+        warn!(%error, "cannot switch IPv4 forwarding on: workloads of this host cannot be reached until {PATH} is 1");
+    }
+}
+
+/// Upstream copies the host's default to workload interfaces; unreadable means strict.
+fn default_rp_filter() -> u8 {
+    let text = std::fs::read_to_string("/proc/sys/net/ipv4/conf/default/rp_filter").unwrap_or_default();
+    text.trim().parse().unwrap_or(1)
+}
+
+fn serve_health(args: &RunArgs, agent: &Agent) {
+    let Some(address) = args.health_address() else { return };
+    let (health, metrics) = (agent.health(), agent.metrics());
+    tokio::spawn(async move {
+        if let Err(error) = crate::health::serve(address, health, metrics).await {
+            error!(%address, %error, "cannot serve health; policy goes on");
+        }
+    });
+}

@@ -1,0 +1,226 @@
+//! Making this host known: its Node, the cluster's first pool and tiers (upstream's start-up, `node-ctl-controllers` 1.8).
+//!
+//! Every step may race with other hosts that start at the same time, and may be repeated: what exists already is left as it is, a lost
+//! compare-and-swap is read again.
+
+use calico_core::net::AsNumber;
+use calico_core::resource::{IpPoolSpec, Kind, NodeAddress, NodeBgpSpec, NodeSpec, Object, Resource, ResourceKey};
+use calico_datastore::Scope;
+use calico_datastore::client::{Client, ClientError};
+use tracing::{info, warn};
+
+use super::address::{InterfaceAddress, Method};
+use crate::cli::PoolCidr;
+
+/// Tries of one compare-and-swap before the trouble counts as more than a race.
+const TRIES: usize = 20;
+
+/// Name of the pool that is made when there is none; upstream's.
+const DEFAULT_POOL: &str = "default-ipv4-ippool";
+
+/// What is to be made known.
+#[derive(Debug, Clone)]
+#[expect(clippy::exhaustive_structs, reason = "built with a literal")]
+pub struct Registration {
+    /// Node name.
+    pub node: String,
+    /// How the address is chosen.
+    pub ip: IpChoice,
+    /// AS number, if it is this node's own.
+    pub as_number: Option<AsNumber>,
+    /// Whether the node takes part in BGP and so needs an address.
+    pub needs_address: bool,
+    /// The pool to make when there is none.
+    pub pool: PoolCidr,
+    /// Prefix length of its blocks.
+    pub pool_block_size: u8,
+    /// This host's addresses, in the kernel's order.
+    pub addresses: Vec<InterfaceAddress>,
+}
+
+/// How the node's address is chosen.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(clippy::exhaustive_enums, reason = "the settings of `IP` are these")]
+pub enum IpChoice {
+    /// The stored one; where there is none, as the method finds.
+    Keep(Method),
+    /// As the method finds; where it finds none, the stored one.
+    Autodetect(Method),
+    /// This one.
+    Address(NodeAddress),
+    /// The stored one, if any.
+    None,
+}
+
+/// Why the host cannot be made known.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RegisterError {
+    /// No address, although BGP needs one.
+    #[error("no IPv4 address for node {node}: set IP, or IP_AUTODETECTION_METHOD to what finds one")]
+    NoAddress {
+        /// The node.
+        node: String,
+    },
+    /// Another node has the address.
+    #[error(
+        "node {other} has the address {address} already: node {node} stays as it was; give each node an address of its own"
+    )]
+    Duplicate {
+        /// This node.
+        node: String,
+        /// The other one.
+        other: String,
+        /// The address.
+        address: String,
+    },
+    /// The datastore fails.
+    #[error("cannot {step}")]
+    Store {
+        /// What was tried.
+        step: &'static str,
+        /// Why.
+        #[source]
+        source: ClientError,
+    },
+}
+
+impl RegisterError {
+    /// Whether the same may succeed later without anybody's help.
+    pub const fn is_retryable(&self) -> bool {
+        matches!(self, Self::Store { source, .. } if source.is_retryable() || source.is_conflict())
+    }
+}
+
+impl Registration {
+    /// Makes the host known.
+    pub async fn carry_out(&self, client: &Client) -> Result<(), RegisterError> {
+        client.initialise().await.map_err(|source| RegisterError::Store { step: "prepare the datastore", source })?;
+        self.register_node(client).await?;
+        self.ensure_pool(client).await
+    }
+
+    async fn register_node(&self, client: &Client) -> Result<(), RegisterError> {
+        let fail = |source| RegisterError::Store { step: "register this node", source };
+        let key = ResourceKey::cluster(Kind::Node, &self.node);
+        let mut tries = 0;
+        loop {
+            let stored = match client.get(&key).await {
+                Ok(stored) => Some(stored),
+                Err(error) if error.is_not_found() => None,
+                Err(error) => return Err(fail(error)),
+            };
+            let old = stored.as_ref().and_then(|stored| match &*stored.resource {
+                Resource::Node(node) => Some(node),
+                _ => None,
+            });
+            let node = self.wanted_node(old)?;
+            if old == Some(&node) {
+                return Ok(());
+            }
+            self.refuse_duplicate(client, &node).await?;
+            // An update carries the revision that was read, in the object's metadata.
+            let outcome = match &stored {
+                Some(_) => client.update(Resource::Node(node)).await,
+                None => client.create(Resource::Node(node)).await,
+            };
+            tries += 1;
+            match outcome {
+                Ok(_) => {
+                    info!(node = self.node, "registered");
+                    return Ok(());
+                }
+                Err(error) if error.is_conflict() && tries < TRIES => {}
+                Err(error) => return Err(fail(error)),
+            }
+        }
+    }
+
+    /// The Node as it should be: what is stored, with our address and AS number.
+    fn wanted_node(&self, old: Option<&Object<NodeSpec>>) -> Result<Object<NodeSpec>, RegisterError> {
+        let mut node = old.cloned().unwrap_or_default();
+        node.metadata.name.clone_from(&self.node);
+        let stored = node.spec.bgp.as_ref().and_then(|bgp| bgp.ipv4_address);
+        let address = self.choose_address(stored);
+        if address.is_none() && self.needs_address {
+            return Err(RegisterError::NoAddress { node: self.node.clone() });
+        }
+        if self.needs_address {
+            let bgp = node.spec.bgp.get_or_insert_with(NodeBgpSpec::default);
+            bgp.ipv4_address = address;
+            bgp.as_number = self.as_number.or(bgp.as_number);
+        }
+        Ok(node)
+    }
+
+    fn choose_address(&self, stored: Option<NodeAddress>) -> Option<NodeAddress> {
+        match &self.ip {
+            IpChoice::None => stored,
+            IpChoice::Keep(method) => stored.or_else(|| method.choose(&self.addresses)),
+            IpChoice::Autodetect(method) => method.choose(&self.addresses).or_else(|| {
+                warn!("no address found by the given method; the stored one, if any, is kept");
+                stored
+            }),
+            IpChoice::Address(address) => Some(self.widen(*address)),
+        }
+    }
+
+    /// An address given without its subnet gets that of the interface that carries it.
+    fn widen(&self, address: NodeAddress) -> NodeAddress {
+        if !address.network().is_host() {
+            return address;
+        }
+        let own = self.addresses.iter().find(|own| own.address.address() == address.address());
+        if own.is_none() {
+            warn!(%address, "no interface of this host carries the given address");
+        }
+        own.map_or(address, |own| own.address)
+    }
+
+    async fn refuse_duplicate(&self, client: &Client, node: &Object<NodeSpec>) -> Result<(), RegisterError> {
+        let Some(address) = node.spec.bgp.as_ref().and_then(|bgp| bgp.ipv4_address) else { return Ok(()) };
+        let listing = client
+            .list(&Scope::Kind(Kind::Node))
+            .await
+            .map_err(|source| RegisterError::Store { step: "read the other nodes", source })?;
+        for stored in listing.entries.iter().flatten() {
+            let Resource::Node(other) = &*stored.resource else { continue };
+            let theirs = other.spec.bgp.as_ref().and_then(|bgp| bgp.ipv4_address);
+            if other.metadata.name != self.node && theirs.is_some_and(|theirs| theirs.address() == address.address()) {
+                return Err(RegisterError::Duplicate {
+                    node: self.node.clone(),
+                    other: other.metadata.name.clone(),
+                    address: address.address().to_string(),
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// A pool is made only when the cluster has none at all for IPv4, enabled or not.
+    async fn ensure_pool(&self, client: &Client) -> Result<(), RegisterError> {
+        let PoolCidr::Range(cidr) = self.pool else { return Ok(()) };
+        let fail = |source| RegisterError::Store { step: "make the default pool", source };
+        let listing = client.list(&Scope::Kind(Kind::IpPool)).await.map_err(fail)?;
+        let taken = listing.entries.iter().any(|entry| match entry {
+            Ok(stored) => {
+                matches!(&*stored.resource, Resource::IpPool(pool) if pool.spec.cidr.family() == cidr.family())
+            }
+            // A pool that cannot be read is a pool all the same.
+            Err(_) => true,
+        });
+        if taken {
+            return Ok(());
+        }
+        let spec =
+            IpPoolSpec { cidr, nat_outgoing: true, block_size: Some(self.pool_block_size), ..IpPoolSpec::default() };
+        let mut pool = Object { spec, ..Object::default() };
+        pool.metadata.name = DEFAULT_POOL.into();
+        match client.create(Resource::IpPool(pool)).await {
+            Ok(_) => info!(%cidr, "made the default pool"),
+            Err(error) if error.is_conflict() => {}
+            Err(error) => return Err(fail(error)),
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,119 @@
+//! `calico-node status`: what the running agent does, for people or programs.
+
+use std::fmt::Write as _;
+
+use calico_cmd::control::{Client, ControlError, DatastoreState, NodeStatus};
+
+use crate::cli::{StatusArgs, StatusOutput};
+
+/// Asks the agent and words its answer.
+pub(crate) fn fetch(args: &StatusArgs) -> Result<String, ControlError> {
+    let status = Client::connect(&args.control_socket)?.status()?;
+    Ok(match args.output {
+        StatusOutput::Json => serde_json::to_string_pretty(&status).unwrap_or_default(),
+        StatusOutput::Table => table(&status),
+    })
+}
+
+fn table(status: &NodeStatus) -> String {
+    let datastore = match status.datastore {
+        DatastoreState::InSync => "in sync",
+        DatastoreState::Resync => "reading the snapshot",
+        _ => "no contact (what was enforced stays enforced)",
+    };
+    let kernel = if status.dataplane_in_sync { "holds everything" } else { "does not hold everything yet" };
+    let mut text = format!(
+        "Node:       {} (calico-node {}, up {} s)\nDatastore:  {datastore}\nKernel:     {kernel}\n\
+         Workloads:  {} endpoints, {} policies and profiles, {} IP sets\nRoutes:     {} learned by BGP\n",
+        status.node,
+        status.version,
+        status.uptime_ms / 1000,
+        status.endpoints,
+        status.policies,
+        status.ip_sets,
+        status.bgp_routes
+    );
+    if !status.bgp.is_empty() {
+        text.push_str("\nBGP sessions:\n");
+        let width = |get: fn(&calico_cmd::control::PeerReport) -> &str| {
+            status.bgp.iter().map(|peer| get(peer).len()).max().unwrap_or_default()
+        };
+        let (address, name) = (width(|peer| &peer.address), width(|peer| &peer.name));
+        let kind = width(|peer| &peer.peer_type);
+        for peer in &status.bgp {
+            // Writing to a string cannot fail.
+            let _ = write!(
+                text,
+                "  {:address$}  {:name$}  {:kind$}  {}, {} prefixes",
+                peer.address, peer.name, peer.peer_type, peer.state, peer.received
+            );
+            if let (Some(error), true) = (&peer.last_error, peer.state != "Established") {
+                let _ = write!(text, " ({error})");
+            }
+            text.push('\n');
+        }
+    }
+    for (title, lines) in [
+        (
+            "Refused by the kernel, tried again:",
+            status.dataplane_error.iter().flat_map(|text| text.lines()).collect::<Vec<_>>(),
+        ),
+        ("Cannot be used:", status.diagnostics.iter().map(String::as_str).collect()),
+    ] {
+        if !lines.is_empty() {
+            let _ = write!(text, "\n{title}\n");
+            for line in lines {
+                let _ = writeln!(text, "  {line}");
+            }
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use calico_cmd::control::PeerReport;
+
+    #[test]
+    fn reads_as_a_page() {
+        let status = NodeStatus {
+            node: "host-a".into(),
+            version: "0.1.0".into(),
+            uptime_ms: 61_500,
+            datastore: DatastoreState::InSync,
+            endpoints: 2,
+            policies: 3,
+            ip_sets: 4,
+            dataplane_in_sync: false,
+            dataplane_error: Some("route 10.0.0.1/32: no such device".into()),
+            diagnostics: vec!["Tier(x): bad order".into()],
+            bgp: vec![PeerReport {
+                address: "192.0.2.1".into(),
+                name: "host-b".into(),
+                peer_type: "node-to-node mesh".into(),
+                state: "Active".into(),
+                received: 0,
+                last_error: Some("hold timer expired".into()),
+            }],
+            bgp_routes: 5,
+        };
+        let page = "\
+Node:       host-a (calico-node 0.1.0, up 61 s)
+Datastore:  in sync
+Kernel:     does not hold everything yet
+Workloads:  2 endpoints, 3 policies and profiles, 4 IP sets
+Routes:     5 learned by BGP
+
+BGP sessions:
+  192.0.2.1  host-b  node-to-node mesh  Active, 0 prefixes (hold timer expired)
+
+Refused by the kernel, tried again:
+  route 10.0.0.1/32: no such device
+
+Cannot be used:
+  Tier(x): bad order
+";
+        assert_eq!(table(&status), page);
+    }
+}
