@@ -8,6 +8,7 @@ mod linux {
     mod fixture;
     mod notifications;
     mod packets;
+    mod rendered;
     mod settings;
     mod tampering;
 }
