@@ -2,9 +2,11 @@
 
 use std::fmt::Write as _;
 
+use calico_core::ipam::IpamError;
 use calico_core::resource::{Fault, ResourceKey};
 
 use crate::DatastoreError;
+use crate::ipam::IpamFailure;
 
 /// A failed request of a [`Client`](super::Client).
 #[derive(Debug, thiserror::Error)]
@@ -13,6 +15,9 @@ pub enum ClientError {
     /// The store's answer.
     #[error(transparent)]
     Store(#[from] DatastoreError),
+    /// Addresses could not be released.
+    #[error(transparent)]
+    Ipam(#[from] IpamError),
     /// The object is refused; nothing was written.
     #[error("{}", lines(.faults))]
     Invalid {
@@ -45,6 +50,15 @@ impl ClientError {
     /// Whether the same request may succeed later.
     pub const fn is_retryable(&self) -> bool {
         matches!(self, Self::Store(error) if error.is_retryable())
+    }
+}
+
+impl From<IpamFailure> for ClientError {
+    fn from(failure: IpamFailure) -> Self {
+        match failure {
+            IpamFailure::Ipam(error) => Self::Ipam(error),
+            IpamFailure::Datastore(error) => Self::Store(error),
+        }
     }
 }
 

@@ -8,7 +8,9 @@
 //! Invariants: nothing is written unless all checks pass; what was read is written back only at the revision read; fields that
 //! the typed view does not know survive.
 
+mod claims;
 mod error;
+mod node;
 mod pool;
 mod rules;
 #[cfg(test)]
@@ -172,11 +174,16 @@ impl Client {
         }
     }
 
-    /// Deletes an object, at a revision or whatever is there; answers with what was deleted, if it could be read.
+    /// Deletes an object, at a revision or whatever is there, and what cannot be without it: a node's endpoints, addresses and
+    /// claims, a pool's claims. Answers with what was deleted, if it could be read.
     pub async fn delete(&self, key: &ResourceKey, revision: Option<Revision>) -> Result<Option<Stored>, ClientError> {
         rules::before_delete(&*self.store, key).await?;
-        let revision = match key.kind() {
-            Kind::IpPool => pool::retire(&*self.store, key, revision).await?,
+        let revision = match (key.kind(), key.name()) {
+            (Kind::IpPool, _) => pool::retire(&*self.store, key, revision).await?,
+            (Kind::Node, Some(name)) => {
+                self.retire_node(name).await?;
+                revision
+            }
             _ => revision,
         };
         let precondition = revision.map_or(crate::Precondition::Present, crate::Precondition::At);

@@ -300,3 +300,60 @@ async fn an_endpoint_gets_its_computed_name_and_labels() {
     assert_eq!(created.key.to_string(), "WorkloadEndpoint(ns/n--1-k8s-web-eth0)");
     assert_eq!(created.resource.metadata().unwrap().labels["projectcalico.org/namespace"], "ns");
 }
+
+fn endpoint(node: &str, pod: &str, address: &str) -> Resource {
+    let spec = WorkloadEndpointSpec {
+        orchestrator: "k8s".to_owned(),
+        node: node.to_owned(),
+        pod: pod.to_owned(),
+        endpoint: "eth0".to_owned(),
+        ip_networks: vec![address.parse().unwrap()],
+        interface_name: Some("cali123".parse().unwrap()),
+        ..WorkloadEndpointSpec::default()
+    };
+    let metadata = Metadata { namespace: Some("ns".to_owned()), ..Metadata::default() };
+    Resource::WorkloadEndpoint(Object { metadata, spec })
+}
+
+#[tokio::test]
+async fn a_deleted_node_takes_its_endpoints_addresses_and_claims_along() {
+    use crate::ipam::{Ipam, StoreIpam};
+    use calico_core::ipam::{Assign, FamilyWant, HeldBy, Holder, Want};
+
+    let (store, client) = client();
+    let node = |name: &str| {
+        let metadata = Metadata { labels: [("name".to_owned(), name.to_owned())].into(), ..metadata(name) };
+        Resource::Node(Object { metadata, spec: calico_core::resource::NodeSpec::default() })
+    };
+    client.create(pool("a", "10.0.0.0/16")).await.unwrap();
+    let ipam = StoreIpam::new(Arc::new(store.clone()), 1);
+    for name in ["n1", "n2"] {
+        client.create(node(name)).await.unwrap();
+        let none = || FamilyWant { count: 0, pools: Vec::new() };
+        let request = Assign {
+            node: name.into(),
+            holder: Holder { handle: format!("net.{name}").into(), attributes: std::collections::BTreeMap::new() },
+            want: Want::Any { v4: FamilyWant { count: 1, ..none() }, v6: none() },
+            intended_use: AllowedUse::Workload,
+            max_blocks: 0,
+            seed: 0,
+            now: Fixed.now(),
+        };
+        let assigned = ipam.assign(request).await.unwrap();
+        let address = assigned[0].address.to_string();
+        client.create(endpoint(name, "web", &address)).await.unwrap();
+    }
+    client.delete(&ResourceKey::cluster(Kind::Node, "n1"), None).await.unwrap();
+
+    for (name, expected) in [("n1", 0), ("n2", 1)] {
+        let held = ipam.held_by(HeldBy { handle: format!("net.{name}").into() }).await.unwrap();
+        assert_eq!(held.len(), expected, "{name}");
+        let owner = calico_core::resource::AffinityOwner::Host(name.into());
+        assert_eq!(store.list(&Scope::AffinitiesOf(owner)).await.unwrap().entries.len(), expected, "{name}");
+    }
+    let endpoints = store.list(&Scope::Kind(Kind::WorkloadEndpoint)).await.unwrap();
+    assert_eq!(endpoints.entries.len(), 1);
+    assert_eq!(store.list(&Scope::Kind(Kind::IpamBlock)).await.unwrap().entries.len(), 1, "an empty block goes");
+    let again = client.delete(&ResourceKey::cluster(Kind::Node, "n1"), None).await.unwrap_err();
+    assert!(again.is_not_found());
+}
