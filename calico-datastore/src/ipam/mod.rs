@@ -8,6 +8,8 @@
 pub mod conformance;
 mod driver;
 mod fixed;
+#[cfg(test)]
+mod tests;
 
 use async_trait::async_trait;
 use calico_core::ipam::{Assign, Assigned, HeldBy, IpamError, ReleaseAddresses, ReleaseHandle, Released};
