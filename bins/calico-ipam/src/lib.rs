@@ -10,6 +10,8 @@
 mod allocator;
 mod lock;
 pub mod plugin;
+#[cfg(test)]
+mod tests;
 
 use std::io::{Read, Write};
 

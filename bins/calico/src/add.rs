@@ -1,7 +1,8 @@
 //! ADD: attach a container.
 
-use calico_core::cni::{CniError, CniResult, Identity, Interface, Plan, Request, Step};
+use calico_core::cni::{CniError, CniResult, ErrorCode, Identity, Interface, IpConfig, Plan, Request, Step};
 use calico_core::net::{Cidr, Mac};
+use calico_core::resource::NodeAddress;
 use calico_datastore::Stored;
 use calico_ipam::plugin::warn;
 
@@ -109,8 +110,6 @@ async fn repeated(
 }
 
 fn from_endpoint(addresses: &[Cidr]) -> CniResult {
-    use calico_core::cni::IpConfig;
-    use calico_core::resource::NodeAddress;
     let ips = addresses.iter().filter_map(|cidr| {
         let address = NodeAddress::new(cidr.address(), cidr.length())?;
         Some(IpConfig { interface: None, address, gateway: None })
@@ -122,7 +121,7 @@ fn addresses_of(result: &CniResult) -> Result<Vec<Cidr>, CniError> {
     let addresses = links::host_prefixes(result);
     if addresses.is_empty() {
         let message = "IPAM plugin returned no IP addresses in result";
-        return Err(CniError::new(calico_core::cni::ErrorCode::InvalidConfig, message));
+        return Err(CniError::new(ErrorCode::InvalidConfig, message));
     }
     Ok(addresses)
 }
@@ -130,7 +129,7 @@ fn addresses_of(result: &CniResult) -> Result<Vec<Cidr>, CniError> {
 /// The IPAM plugin's result with the interfaces, and addresses narrowed to themselves. Gateways are not the runtime's business.
 fn complete(mut result: CniResult, addresses: &[Cidr], mac: Mac, request: &Request, identity: &Identity) -> CniResult {
     let narrowed = from_endpoint(addresses).ips;
-    result.ips = narrowed.into_iter().map(|ip| calico_core::cni::IpConfig { interface: Some(1), ..ip }).collect();
+    result.ips = narrowed.into_iter().map(|ip| IpConfig { interface: Some(1), ..ip }).collect();
     result.interfaces = vec![
         Interface { name: identity.host_interface.to_string(), ..Interface::default() },
         Interface {

@@ -1,4 +1,5 @@
 //! Tests of the plugin.
 
+mod faults;
 mod fixture;
 mod kernel;
