@@ -7,10 +7,10 @@ use super::interner::{Interner, Symbol};
 use crate::selector::{Node, Restriction, Selector, Test};
 
 /// Labels as an index sees them: sorted by name.
-pub(super) type Pairs = [(Symbol, Symbol)];
+pub(super) type Labels = [(Symbol, Symbol)];
 
 /// The value of a label.
-pub(super) fn value_of(pairs: &Pairs, name: Symbol) -> Option<Symbol> {
+pub(super) fn value_of(pairs: &Labels, name: Symbol) -> Option<Symbol> {
     let position = pairs.binary_search_by_key(&name, |pair| pair.0).ok()?;
     pairs.get(position).map(|pair| pair.1)
 }
@@ -23,7 +23,7 @@ enum Condition {
     Has(Symbol),
     Equal(Symbol, Symbol),
     In(Symbol, Box<[Symbol]>),
-    Text(Symbol, Test),
+    Text(Symbol, Box<Test>),
     Not(Box<Self>),
     And(Box<[Self]>),
     Or(Box<[Self]>),
@@ -32,6 +32,8 @@ enum Condition {
 /// Where a selector is looked up: the one label that narrows the search most.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Anchor {
+    /// It demands that this label has this value.
+    Value(Symbol, Symbol),
     /// It demands that this label has one of these values.
     Values(Symbol, Box<[Symbol]>),
     /// It demands that this label is set.
@@ -55,19 +57,33 @@ impl Compiled {
         Self { condition, anchor: anchor(selector, strings) }
     }
 
-    pub(super) fn matches(&self, pairs: &Pairs, strings: &Interner) -> bool {
+    pub(super) fn matches(&self, pairs: &Labels, strings: &Interner) -> bool {
         self.condition.matches(pairs, strings)
     }
 
     pub(super) fn release(self, strings: &mut Interner) {
         self.condition.release(strings);
-        match self.anchor {
-            Anchor::Values(name, values) => {
-                strings.release(name);
-                values.iter().for_each(|value| strings.release(*value));
-            }
-            Anchor::Present(name) => strings.release(name),
-            Anchor::None | Anchor::Never => {}
+        self.anchor
+            .name()
+            .into_iter()
+            .chain(self.anchor.values().iter().copied())
+            .for_each(|symbol| strings.release(symbol));
+    }
+}
+
+impl Anchor {
+    pub(super) const fn name(&self) -> Option<Symbol> {
+        match self {
+            Self::Value(name, _) | Self::Values(name, _) | Self::Present(name) => Some(*name),
+            Self::None | Self::Never => None,
+        }
+    }
+
+    pub(super) fn values(&self) -> &[Symbol] {
+        match self {
+            Self::Value(_, value) => core::slice::from_ref(value),
+            Self::Values(_, values) => values,
+            Self::Present(_) | Self::None | Self::Never => &[],
         }
     }
 }
@@ -88,7 +104,9 @@ fn compile(node: &Node, strings: &mut Interner) -> Condition {
                 Test::NotEqual(value) => Condition::Not(Box::new(Condition::Equal(name, strings.acquire(value)))),
                 Test::In(values) => set(values),
                 Test::NotIn(values) => Condition::Not(Box::new(set(values))),
-                Test::Contains(_) | Test::StartsWith(_) | Test::EndsWith(_) => Condition::Text(name, test.clone()),
+                Test::Contains(_) | Test::StartsWith(_) | Test::EndsWith(_) => {
+                    Condition::Text(name, Box::new(test.clone()))
+                }
             }
         }
         Node::Not(operand) => Condition::Not(Box::new(compile(operand, strings))),
@@ -106,7 +124,10 @@ fn anchor(selector: &Selector, strings: &mut Interner) -> Anchor {
     let by_values = restrictions.iter().filter_map(|(name, restriction)| Some((name, restriction.values.as_ref()?)));
     if let Some((name, values)) = by_values.min_by_key(|(_, values)| values.len()) {
         let name = strings.acquire(name);
-        return Anchor::Values(name, values.iter().map(|value| strings.acquire(value)).collect());
+        return match &**values {
+            [value] => Anchor::Value(name, strings.acquire(value)),
+            values => Anchor::Values(name, values.iter().map(|value| strings.acquire(value)).collect()),
+        };
     }
     match restrictions.iter().find(|(_, restriction)| restriction.present) {
         Some((name, _)) => Anchor::Present(strings.acquire(name)),
@@ -115,7 +136,7 @@ fn anchor(selector: &Selector, strings: &mut Interner) -> Anchor {
 }
 
 impl Condition {
-    fn matches(&self, pairs: &Pairs, strings: &Interner) -> bool {
+    fn matches(&self, pairs: &Labels, strings: &Interner) -> bool {
         match self {
             Self::Always => true,
             Self::Has(name) => value_of(pairs, *name).is_some(),

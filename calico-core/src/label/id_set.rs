@@ -1,8 +1,12 @@
-//! Sets of small integers that are mostly tiny: none or few in place, many in a hash table.
+//! Sets of small integers that are mostly tiny: a few in place, more in a vector, many in a hash table.
 
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use hashbrown::HashSet;
+
+/// As many as fit where a vector's header would be.
+const FEW: usize = 4;
 
 /// Beyond this many the vector's linear search costs more than hashing.
 const MANY: usize = 32;
@@ -10,39 +14,51 @@ const MANY: usize = 32;
 /// A set of integers.
 #[derive(Debug)]
 pub(crate) enum IdSet {
-    Few(Vec<u32>),
-    Many(HashSet<u32>),
+    Few { length: u8, ids: [u32; FEW] },
+    Some(Vec<u32>),
+    Many(Box<HashSet<u32>>),
 }
 
 impl Default for IdSet {
     fn default() -> Self {
-        Self::Few(Vec::new())
+        Self::Few { length: 0, ids: [0; FEW] }
     }
 }
 
 impl IdSet {
     /// Adds one; says whether it was new.
     pub(crate) fn insert(&mut self, id: u32) -> bool {
-        match self {
-            Self::Few(ids) if ids.contains(&id) => false,
-            Self::Few(ids) if ids.len() < MANY => {
-                ids.push(id);
-                true
-            }
-            Self::Few(ids) => {
-                let mut many: HashSet<u32> = ids.drain(..).collect();
-                many.insert(id);
-                *self = Self::Many(many);
-                true
-            }
-            Self::Many(ids) => ids.insert(id),
+        if self.contains(id) {
+            return false;
         }
+        match self {
+            Self::Few { length, ids } => match ids.get_mut(usize::from(*length)) {
+                Some(slot) => {
+                    *slot = id;
+                    *length += 1;
+                }
+                None => *self = Self::Some(ids.iter().copied().chain([id]).collect()),
+            },
+            Self::Some(ids) if ids.len() < MANY => ids.push(id),
+            Self::Some(ids) => *self = Self::Many(Box::new(ids.drain(..).chain([id]).collect())),
+            Self::Many(ids) => {
+                ids.insert(id);
+            }
+        }
+        true
     }
 
     /// Removes one; says whether it was there.
     pub(crate) fn remove(&mut self, id: u32) -> bool {
         match self {
-            Self::Few(ids) => {
+            Self::Few { length, ids } => {
+                let held = ids.get_mut(..usize::from(*length)).unwrap_or_default();
+                let Some(position) = held.iter().position(|other| *other == id) else { return false };
+                held.swap(position, held.len() - 1);
+                *length -= 1;
+                true
+            }
+            Self::Some(ids) => {
                 let position = ids.iter().position(|other| *other == id);
                 position.map(|position| ids.swap_remove(position)).is_some()
             }
@@ -50,19 +66,34 @@ impl IdSet {
         }
     }
 
+    pub(crate) fn contains(&self, id: u32) -> bool {
+        match self {
+            Self::Many(ids) => ids.contains(&id),
+            listed => listed.listed().contains(&id),
+        }
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         match self {
-            Self::Few(ids) => ids.is_empty(),
             Self::Many(ids) => ids.is_empty(),
+            listed => listed.listed().is_empty(),
         }
     }
 
     /// The members, in no particular order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = u32> {
-        let (few, many) = match self {
-            Self::Few(ids) => (Some(ids), None),
-            Self::Many(ids) => (None, Some(ids)),
+        let many = match self {
+            Self::Many(ids) => Some(ids.iter()),
+            _ => None,
         };
-        few.into_iter().flatten().chain(many.into_iter().flatten()).copied()
+        self.listed().iter().chain(many.into_iter().flatten()).copied()
+    }
+
+    fn listed(&self) -> &[u32] {
+        match self {
+            Self::Few { length, ids } => ids.get(..usize::from(*length)).unwrap_or_default(),
+            Self::Some(ids) => ids,
+            Self::Many(_) => &[],
+        }
     }
 }

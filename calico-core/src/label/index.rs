@@ -3,10 +3,12 @@
 use alloc::vec::Vec;
 use core::mem;
 
-use super::class::Classes;
-use super::compiled::{Compiled, Pairs};
-use super::interner::{Interner, Symbol};
+use super::class::{Classes, NONE};
+use super::compiled::{Compiled, Labels};
+use super::interner::Symbol;
+use super::item::Items;
 use super::key_index::KeyIndex;
+use super::pair::Pairs;
 use super::parent::Parents;
 use super::slab::Slab;
 use crate::selector::Selector;
@@ -34,33 +36,23 @@ pub struct Match {
 /// distinct label sets, shared by all that come in one settling.
 #[derive(Debug, Default)]
 pub struct Index {
-    strings: Interner,
+    pairs: Pairs,
     classes: Classes,
     parents: Parents,
     names: KeyIndex,
     selectors: Slab<Compiled>,
-    items: Slab<Item>,
+    items: Items,
     new_selectors: Vec<u32>,
     new_classes: Vec<u32>,
     changed_parents: Vec<u32>,
     moved: Vec<u32>,
+    content: Vec<u32>,
 }
-
-/// An item's class as reported and as it is.
-#[derive(Debug, Clone, Copy)]
-struct Item {
-    reported: u32,
-    position: u32,
-    current: u32,
-}
-
-/// No class.
-const NONE: u32 = u32::MAX;
 
 impl Index {
     /// Adds a selector; it matches nothing before the next settling.
     pub fn add_selector(&mut self, selector: &Selector) -> u32 {
-        let compiled = Compiled::new(selector, &mut self.strings);
+        let compiled = Compiled::new(selector, &mut self.pairs.strings);
         self.names.reserve(&compiled.anchor);
         let key = self.selectors.insert(compiled);
         self.new_selectors.push(key);
@@ -79,14 +71,14 @@ impl Index {
                 let candidates = self.names.classes_for(&compiled.anchor);
                 for class in candidates.unwrap_or_else(|| self.evaluated_classes()) {
                     let Some(class) = self.classes.get_mut(class) else { continue };
-                    if let Ok(position) = class.matching.binary_search(&key) {
-                        class.matching.remove(position);
+                    if class.matching.binary_search(&key).is_ok() {
+                        class.matching = class.matching.iter().copied().filter(|other| *other != key).collect();
                     }
                 }
             }
         }
         self.names.remove_selector(key, &compiled.anchor);
-        compiled.release(&mut self.strings);
+        compiled.release(&mut self.pairs.strings);
     }
 
     /// Adds an item; it matches nothing before the next settling.
@@ -96,7 +88,7 @@ impl Index {
         parents: impl IntoIterator<Item = &'a str>,
     ) -> u32 {
         let class = self.class_of(labels, parents);
-        let key = self.items.insert(Item { reported: NONE, position: 0, current: class });
+        let key = self.items.insert(class);
         self.moved.push(key);
         key
     }
@@ -125,11 +117,12 @@ impl Index {
 
     /// Removes an item with all its matches.
     pub fn remove_item(&mut self, key: u32) {
-        let Some(item) = self.items.remove(key) else { return };
+        let Some(item) = self.items.get(key).copied() else { return };
         if item.reported != item.current {
             self.release_class(item.current);
         }
-        self.leave(item);
+        self.leave(key, item.reported);
+        self.items.remove(key);
     }
 
     /// Selectors that an item has been reported to match, sorted.
@@ -140,11 +133,14 @@ impl Index {
 
     /// Sets the labels that a parent hands down; `None` when it does not exist.
     pub fn set_parent<'a>(&mut self, name: &str, labels: Option<impl IntoIterator<Item = (&'a str, &'a str)>>) {
-        let labels = labels.map(|labels| self.intern_labels(labels).into());
+        let labels = labels.map(|labels| {
+            let mut pairs = Vec::new();
+            self.pairs.acquire_all(labels, &mut pairs);
+            pairs.into_boxed_slice()
+        });
         let key = self.parent_of(name);
-        let Some(parent) = self.parents.slab.get_mut(key) else { return };
-        match parent.pending.replace(labels) {
-            Some(former) => self.release_labels(former.as_deref().unwrap_or_default()),
+        match self.parents.pending.insert(key, labels) {
+            Some(former) => self.pairs.release_all(former.unwrap_or_default()),
             None => self.changed_parents.push(key),
         }
     }
@@ -168,26 +164,26 @@ impl Index {
         affected.sort_unstable();
         affected.dedup();
         affected.retain(|class| self.classes.get(*class).is_some_and(|class| class.evaluated));
-        let mut pairs = Vec::new();
+        let mut labels = Vec::new();
         for class in &affected {
-            self.effective(*class, &mut pairs);
-            self.names.unpost(*class, &pairs);
+            self.effective(*class, &mut labels);
+            self.names.unpost(*class, &labels);
         }
         for key in changed {
+            let Some(new) = self.parents.pending.remove(&key) else { continue };
             let Some(parent) = self.parents.slab.get_mut(key) else { continue };
-            let Some(labels) = parent.pending.take() else { continue };
-            let former = mem::replace(&mut parent.labels, labels);
-            self.release_labels(former.as_deref().unwrap_or_default());
+            let former = mem::replace(&mut parent.labels, new);
+            self.pairs.release_all(former.unwrap_or_default());
             self.forget_parent(key);
         }
         for key in affected {
-            self.effective(key, &mut pairs);
-            self.names.post(key, &pairs);
-            let matching = self.evaluate(&pairs);
+            self.effective(key, &mut labels);
+            self.names.post(key, &labels);
+            let matching = self.evaluate(&labels);
             let Some(class) = self.classes.get_mut(key) else { continue };
-            let former = mem::replace(&mut class.matching, matching);
-            for item in &class.items {
-                report_difference(*item, &former, &class.matching, report);
+            let former = mem::replace(&mut class.matching, matching.into());
+            for item in self.items.of(class) {
+                report_difference(item, &former, &class.matching, report);
             }
         }
     }
@@ -197,45 +193,47 @@ impl Index {
         if !self.names.is_incomplete() {
             return;
         }
-        let mut pairs = Vec::new();
+        let mut labels = Vec::new();
         for (key, class) in self.classes.iter().filter(|(_, class)| class.evaluated) {
-            self.parents.effective(&class.own, &class.parents, &mut pairs);
-            self.names.complete_with(key, &pairs);
+            self.parents.effective(class, &self.pairs, &mut labels);
+            self.names.complete_with(key, &labels);
         }
         self.names.completed();
     }
 
     fn settle_new_classes(&mut self) {
-        let mut pairs = Vec::new();
+        let mut labels = Vec::new();
         for key in mem::take(&mut self.new_classes) {
             if self.classes.get(key).is_none_or(|class| class.evaluated) {
                 continue;
             }
-            self.effective(key, &mut pairs);
-            self.names.post(key, &pairs);
-            let matching = self.evaluate(&pairs);
+            self.effective(key, &mut labels);
+            self.names.post(key, &labels);
+            let matching = self.evaluate(&labels);
             if let Some(class) = self.classes.get_mut(key) {
-                class.matching = matching;
+                class.matching = matching.into();
                 class.evaluated = true;
             }
         }
     }
 
     fn settle_new_selectors(&mut self, report: &mut impl FnMut(Match)) {
-        let mut pairs = Vec::new();
+        let mut labels = Vec::new();
         for key in mem::take(&mut self.new_selectors) {
             let Some(selector) = self.selectors.get(key) else { continue };
             self.names.add_selector(key, &selector.anchor);
             let candidates = self.names.classes_for(&selector.anchor);
             for class in candidates.unwrap_or_else(|| self.evaluated_classes()) {
                 let Some(class) = self.classes.get_mut(class) else { continue };
-                self.parents.effective(&class.own, &class.parents, &mut pairs);
-                if !selector.matches(&pairs, &self.strings) {
+                self.parents.effective(class, &self.pairs, &mut labels);
+                if !selector.matches(&labels, &self.pairs.strings) {
                     continue;
                 }
                 if let Err(position) = class.matching.binary_search(&key) {
-                    class.matching.insert(position, key);
-                    class.items.iter().for_each(|item| report(Match { selector: key, item: *item, started: true }));
+                    let mut matching = mem::take(&mut class.matching).into_vec();
+                    matching.insert(position, key);
+                    class.matching = matching.into();
+                    self.items.of(class).for_each(|item| report(Match { selector: key, item, started: true }));
                 }
             }
         }
@@ -250,40 +248,35 @@ impl Index {
             }
             let matching = |class: u32| self.classes.get(class).map_or(&[][..], |class| &class.matching);
             report_difference(key, matching(item.reported), matching(item.current), report);
-            self.leave(item);
-            let Some(class) = self.classes.get_mut(item.current) else { continue };
-            let position = u32::try_from(class.items.len()).unwrap_or(NONE);
-            class.items.push(key);
+            self.leave(key, item.reported);
+            if let Some(class) = self.classes.get_mut(item.current) {
+                self.items.link(key, class);
+            }
             if let Some(item) = self.items.get_mut(key) {
-                *item = Item { reported: item.current, position, current: item.current };
+                item.reported = item.current;
             }
         }
     }
 
     /// Takes an item out of its reported class.
-    fn leave(&mut self, item: Item) {
-        let Some(class) = self.classes.get_mut(item.reported) else { return };
-        class.items.swap_remove(item.position as usize);
-        let filler = class.items.get(item.position as usize).copied();
-        if let Some(filler) = filler.and_then(|filler| self.items.get_mut(filler)) {
-            filler.position = item.position;
-        }
-        self.release_class(item.reported);
+    fn leave(&mut self, item: u32, reported: u32) {
+        let Some(class) = self.classes.get_mut(reported) else { return };
+        self.items.unlink(item, class);
+        self.release_class(reported);
     }
 
-    fn evaluate(&self, pairs: &Pairs) -> Vec<u32> {
+    fn evaluate(&self, labels: &Labels) -> Vec<u32> {
         let mut matching = Vec::new();
-        self.names.selectors_for(pairs, &mut matching);
-        matching.retain(|key| self.selectors.get(*key).is_some_and(|one| one.matches(pairs, &self.strings)));
+        self.names.selectors_for(labels, &mut matching);
+        matching.retain(|key| self.selectors.get(*key).is_some_and(|one| one.matches(labels, &self.pairs.strings)));
         matching.sort_unstable();
-        matching.shrink_to_fit();
         matching
     }
 
     fn effective(&self, class: u32, out: &mut Vec<(Symbol, Symbol)>) {
         out.clear();
         if let Some(class) = self.classes.get(class) {
-            self.parents.effective(&class.own, &class.parents, out);
+            self.parents.effective(class, &self.pairs, out);
         }
     }
 
@@ -297,17 +290,21 @@ impl Index {
         labels: impl IntoIterator<Item = (&'a str, &'a str)>,
         parents: impl IntoIterator<Item = &'a str>,
     ) -> u32 {
-        let own = self.intern_labels(labels);
-        let parents: Vec<u32> = parents.into_iter().map(|name| self.parent_of(name)).collect();
-        let key = match self.classes.find(&own, &parents) {
+        let mut own = Vec::new();
+        self.pairs.acquire_all(labels, &mut own);
+        let mut content = mem::take(&mut self.content);
+        content.extend(own.iter().map(|pair| pair.raw()));
+        content.extend(parents.into_iter().map(|name| self.parent_of(name)));
+        let length = u32::try_from(own.len()).unwrap_or(NONE);
+        let key = match self.classes.find(&content, length) {
             Some(key) => {
-                self.release_labels(&own);
+                self.pairs.release_all(own);
                 key
             }
             None => {
-                let key = self.classes.insert(&own, &parents);
-                for parent in parents {
-                    if let Some(parent) = self.parents.slab.get_mut(parent) {
+                let key = self.classes.insert(&content, length);
+                for parent in content.iter().skip(own.len()) {
+                    if let Some(parent) = self.parents.slab.get_mut(*parent) {
                         parent.classes.insert(key);
                     }
                 }
@@ -318,6 +315,8 @@ impl Index {
         if let Some(class) = self.classes.get_mut(key) {
             class.references += 1;
         }
+        content.clear();
+        self.content = content;
         key
     }
 
@@ -328,14 +327,14 @@ impl Index {
         if class.references > 0 {
             return;
         }
-        let mut pairs = Vec::new();
-        self.effective(key, &mut pairs);
+        let mut labels = Vec::new();
+        self.effective(key, &mut labels);
         let Some(class) = self.classes.remove(key) else { return };
         if class.evaluated {
-            self.names.unpost(key, &pairs);
+            self.names.unpost(key, &labels);
         }
-        self.release_labels(&class.own);
-        for parent in &class.parents {
+        self.pairs.release_all(class.own());
+        for parent in class.parents() {
             if let Some(parent) = self.parents.slab.get_mut(*parent) {
                 parent.classes.remove(key);
             }
@@ -344,38 +343,24 @@ impl Index {
     }
 
     fn parent_of(&mut self, name: &str) -> u32 {
-        let name = self.strings.acquire(name);
+        let name = self.pairs.strings.acquire(name);
         let (key, new) = self.parents.intern(name);
         if !new {
-            self.strings.release(name);
+            self.pairs.strings.release(name);
         }
         key
     }
 
     fn forget_parent(&mut self, key: u32) {
         if let Some(name) = self.parents.forget_unused(key) {
-            self.strings.release(name);
-        }
-    }
-
-    fn intern_labels<'a>(&mut self, labels: impl IntoIterator<Item = (&'a str, &'a str)>) -> Vec<(Symbol, Symbol)> {
-        let intern = |(name, value)| (self.strings.acquire(name), self.strings.acquire(value));
-        let mut pairs: Vec<_> = labels.into_iter().map(intern).collect();
-        pairs.sort_unstable();
-        pairs
-    }
-
-    fn release_labels(&mut self, pairs: &Pairs) {
-        for (name, value) in pairs {
-            self.strings.release(*name);
-            self.strings.release(*value);
+            self.pairs.strings.release(name);
         }
     }
 
     /// Strings, classes and items that are held: zero of each once everything is removed.
     #[cfg(test)]
     pub(super) fn held(&self) -> (usize, usize, usize) {
-        (self.strings.len(), self.classes.iter().count(), self.items.iter().count())
+        (self.pairs.strings.len(), self.classes.iter().count(), self.items.count())
     }
 }
 

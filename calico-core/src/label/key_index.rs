@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 
 use hashbrown::HashMap;
 
-use super::compiled::{Anchor, Pairs};
+use super::compiled::{Anchor, Labels};
 use super::id_set::IdSet;
 use super::interner::Symbol;
 
@@ -19,13 +19,10 @@ struct Name {
     complete: bool,
     /// Selectors that demand the name, whatever its value.
     present: IdSet,
-    by_value: HashMap<Symbol, Value>,
-}
-
-#[derive(Debug, Default)]
-struct Value {
-    selectors: IdSet,
-    classes: IdSet,
+    /// Selectors that demand a value.
+    selectors: HashMap<Symbol, IdSet>,
+    /// Classes by value.
+    classes: HashMap<Symbol, IdSet>,
 }
 
 /// The index.
@@ -40,11 +37,11 @@ pub(super) struct KeyIndex {
 impl KeyIndex {
     /// Makes room for a selector; its name must be completed before the selector can be looked up.
     pub(super) fn reserve(&mut self, anchor: &Anchor) {
-        let (Anchor::Values(name, _) | Anchor::Present(name)) = anchor else { return };
-        let entry = self.names.entry(*name).or_default();
+        let Some(name) = anchor.name() else { return };
+        let entry = self.names.entry(name).or_default();
         entry.references += 1;
         if entry.references == 1 {
-            self.incomplete.push(*name);
+            self.incomplete.push(name);
         }
     }
 
@@ -54,12 +51,8 @@ impl KeyIndex {
     }
 
     /// Posts a class under the names that lack their classes.
-    pub(super) fn complete_with(&mut self, class: u32, pairs: &Pairs) {
-        for (name, value) in pairs {
-            if let Some(entry) = self.names.get_mut(name).filter(|entry| !entry.complete) {
-                entry.by_value.entry(*value).or_default().classes.insert(class);
-            }
-        }
+    pub(super) fn complete_with(&mut self, class: u32, labels: &Labels) {
+        self.post_where(class, labels, |name| !name.complete);
     }
 
     /// Every class has been posted.
@@ -71,96 +64,86 @@ impl KeyIndex {
         }
     }
 
-    pub(super) fn post(&mut self, class: u32, pairs: &Pairs) {
-        for (name, value) in pairs {
-            if let Some(entry) = self.names.get_mut(name).filter(|entry| entry.complete) {
-                entry.by_value.entry(*value).or_default().classes.insert(class);
+    /// Posts a class under the names that have theirs.
+    pub(super) fn post(&mut self, class: u32, labels: &Labels) {
+        self.post_where(class, labels, |name| name.complete);
+    }
+
+    fn post_where(&mut self, class: u32, labels: &Labels, wanted: impl Fn(&Name) -> bool) {
+        for (name, value) in labels {
+            if let Some(entry) = self.names.get_mut(name).filter(|entry| wanted(entry)) {
+                entry.classes.entry(*value).or_default().insert(class);
             }
         }
     }
 
-    pub(super) fn unpost(&mut self, class: u32, pairs: &Pairs) {
-        for (name, value) in pairs {
+    pub(super) fn unpost(&mut self, class: u32, labels: &Labels) {
+        for (name, value) in labels {
             let Some(entry) = self.names.get_mut(name) else { continue };
-            let Some(posted) = entry.by_value.get_mut(value) else { continue };
-            posted.classes.remove(class);
-            if posted.classes.is_empty() && posted.selectors.is_empty() {
-                entry.by_value.remove(value);
-            }
+            remove_from(&mut entry.classes, *value, class);
         }
     }
 
     /// Lets class changes find the selector from now on.
     pub(super) fn add_selector(&mut self, selector: u32, anchor: &Anchor) {
-        match anchor {
-            Anchor::Values(name, values) => {
-                let Some(entry) = self.names.get_mut(name) else { return };
-                for value in values {
-                    entry.by_value.entry(*value).or_default().selectors.insert(selector);
-                }
-            }
-            Anchor::Present(name) => {
-                if let Some(entry) = self.names.get_mut(name) {
-                    entry.present.insert(selector);
-                }
-            }
-            Anchor::None => {
-                self.unanchored.insert(selector);
-            }
-            Anchor::Never => {}
+        if *anchor == Anchor::None {
+            self.unanchored.insert(selector);
+        }
+        let Some(entry) = anchor.name().and_then(|name| self.names.get_mut(&name)) else { return };
+        if matches!(anchor, Anchor::Present(_)) {
+            entry.present.insert(selector);
+        }
+        for value in anchor.values() {
+            entry.selectors.entry(*value).or_default().insert(selector);
         }
     }
 
     /// Undoes [`Self::reserve`] and [`Self::add_selector`].
     pub(super) fn remove_selector(&mut self, selector: u32, anchor: &Anchor) {
         self.unanchored.remove(selector);
-        let (Anchor::Values(name, _) | Anchor::Present(name)) = anchor else { return };
-        let Some(entry) = self.names.get_mut(name) else { return };
+        let Some(name) = anchor.name() else { return };
+        let Some(entry) = self.names.get_mut(&name) else { return };
         entry.present.remove(selector);
-        if let Anchor::Values(_, values) = anchor {
-            for value in values {
-                let Some(posted) = entry.by_value.get_mut(value) else { continue };
-                posted.selectors.remove(selector);
-                if posted.classes.is_empty() && posted.selectors.is_empty() {
-                    entry.by_value.remove(value);
-                }
-            }
+        for value in anchor.values() {
+            remove_from(&mut entry.selectors, *value, selector);
         }
         entry.references -= 1;
         if entry.references == 0 {
-            self.names.remove(name);
-            self.incomplete.retain(|other| other != name);
+            self.names.remove(&name);
+            self.incomplete.retain(|other| *other != name);
         }
     }
 
     /// Selectors that labels may satisfy.
-    pub(super) fn selectors_for(&self, pairs: &Pairs, out: &mut Vec<u32>) {
+    pub(super) fn selectors_for(&self, labels: &Labels, out: &mut Vec<u32>) {
         out.clear();
         out.extend(self.unanchored.iter());
-        for (name, value) in pairs {
+        for (name, value) in labels {
             let Some(entry) = self.names.get(name) else { continue };
             out.extend(entry.present.iter());
-            if let Some(posted) = entry.by_value.get(value) {
-                out.extend(posted.selectors.iter());
-            }
+            out.extend(entry.selectors.get(value).into_iter().flat_map(IdSet::iter));
         }
     }
 
     /// Classes that may satisfy an anchor; `None` means any.
     pub(super) fn classes_for(&self, anchor: &Anchor) -> Option<Vec<u32>> {
-        let classes = |value: &Value| value.classes.iter().collect::<Vec<_>>();
-        match anchor {
-            Anchor::None => None,
-            Anchor::Never => Some(Vec::new()),
-            Anchor::Values(name, values) => {
-                let entry = self.names.get(name);
-                let posted = values.iter().filter_map(|value| entry?.by_value.get(value));
-                Some(posted.flat_map(classes).collect())
-            }
-            Anchor::Present(name) => {
-                let entry = self.names.get(name);
-                Some(entry.into_iter().flat_map(|entry| entry.by_value.values()).flat_map(classes).collect())
-            }
+        if *anchor == Anchor::None {
+            return None;
         }
+        let Some(entry) = anchor.name().and_then(|name| self.names.get(&name)) else { return Some(Vec::new()) };
+        Some(match anchor {
+            Anchor::Present(_) => entry.classes.values().flat_map(IdSet::iter).collect(),
+            anchor => {
+                anchor.values().iter().filter_map(|value| entry.classes.get(value)).flat_map(IdSet::iter).collect()
+            }
+        })
+    }
+}
+
+fn remove_from(map: &mut HashMap<Symbol, IdSet>, value: Symbol, id: u32) {
+    let Some(ids) = map.get_mut(&value) else { return };
+    ids.remove(id);
+    if ids.is_empty() {
+        map.remove(&value);
     }
 }

@@ -8,7 +8,9 @@ mod compiled;
 mod id_set;
 mod index;
 mod interner;
+mod item;
 mod key_index;
+mod pair;
 mod parent;
 pub(crate) mod slab;
 

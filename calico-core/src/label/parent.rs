@@ -5,19 +5,19 @@ use alloc::vec::Vec;
 
 use hashbrown::HashMap;
 
-use super::compiled::{Pairs, value_of};
+use super::class::Class;
+use super::compiled::value_of;
 use super::id_set::IdSet;
 use super::interner::Symbol;
+use super::pair::{Pair, Pairs};
 use super::slab::Slab;
 
 /// One parent, existing or only named by a class.
 #[derive(Debug)]
 pub(super) struct Parent {
-    pub(super) name: Symbol,
+    name: Symbol,
     /// Its labels, sorted by name; none while it does not exist.
-    pub(super) labels: Option<Box<Pairs>>,
-    /// What its labels are going to be; taken over by the next settling.
-    pub(super) pending: Option<Option<Box<Pairs>>>,
+    pub(super) labels: Option<Box<[Pair]>>,
     /// Classes that name it.
     pub(super) classes: IdSet,
 }
@@ -27,6 +27,8 @@ pub(super) struct Parent {
 pub(super) struct Parents {
     pub(super) slab: Slab<Parent>,
     by_name: HashMap<Symbol, u32>,
+    /// What labels are going to be; taken over by the next settling.
+    pub(super) pending: HashMap<u32, Option<Box<[Pair]>>>,
 }
 
 impl Parents {
@@ -35,8 +37,7 @@ impl Parents {
         if let Some(key) = self.by_name.get(&name) {
             return (*key, false);
         }
-        let parent = Parent { name, labels: None, pending: None, classes: IdSet::default() };
-        let key = self.slab.insert(parent);
+        let key = self.slab.insert(Parent { name, labels: None, classes: IdSet::default() });
         self.by_name.insert(name, key);
         (key, true)
     }
@@ -44,7 +45,7 @@ impl Parents {
     /// Forgets a parent that neither exists nor is named by anyone; returns its name for release.
     pub(super) fn forget_unused(&mut self, key: u32) -> Option<Symbol> {
         let parent = self.slab.get(key)?;
-        if parent.labels.is_some() || parent.pending.is_some() || !parent.classes.is_empty() {
+        if parent.labels.is_some() || self.pending.contains_key(&key) || !parent.classes.is_empty() {
             return None;
         }
         let name = parent.name;
@@ -53,15 +54,16 @@ impl Parents {
         Some(name)
     }
 
-    /// Own labels first, then those of each parent in order; the first that has a name decides.
-    pub(super) fn effective(&self, own: &Pairs, parents: &[u32], out: &mut Vec<(Symbol, Symbol)>) {
+    /// Labels of a class as selectors see them: its own first, then those of each parent in order; the first that has a name
+    /// decides.
+    pub(super) fn effective(&self, class: &Class, pairs: &Pairs, out: &mut Vec<(Symbol, Symbol)>) {
         out.clear();
-        out.extend_from_slice(own);
-        for labels in parents.iter().filter_map(|key| self.slab.get(*key)?.labels.as_deref()) {
+        out.extend(class.own().filter_map(|pair| pairs.get(pair)));
+        for labels in class.parents().iter().filter_map(|key| self.slab.get(*key)?.labels.as_deref()) {
             let sorted = out.len();
-            for pair in labels {
+            for pair in labels.iter().filter_map(|pair| pairs.get(*pair)) {
                 if value_of(out.get(..sorted).unwrap_or_default(), pair.0).is_none() {
-                    out.push(*pair);
+                    out.push(pair);
                 }
             }
             if out.len() > sorted {
