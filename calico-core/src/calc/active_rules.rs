@@ -10,8 +10,10 @@ use core::mem;
 use hashbrown::HashMap;
 
 use super::admit::{Endpoint, Policy, Profile};
+use super::arena::Arena;
 use crate::label::Index;
 use crate::resource::ResourceKey;
+use crate::selector::Selector;
 
 /// The node.
 #[derive(Debug, Default)]
@@ -19,8 +21,8 @@ pub(super) struct Activation {
     index: Index,
     endpoints: HashMap<ResourceKey, Local>,
     by_item: HashMap<u32, ResourceKey>,
-    policies: HashMap<ResourceKey, Known>,
-    by_selector: HashMap<u32, ResourceKey>,
+    /// By the index's key of the policy's selector.
+    policies: Arena<Known>,
     profiles: HashMap<Arc<str>, Named>,
     /// Active policies by tier.
     by_tier: HashMap<Arc<str>, BTreeSet<ResourceKey>>,
@@ -47,7 +49,6 @@ struct Local {
 #[derive(Debug)]
 struct Known {
     policy: Policy,
-    selector: u32,
     endpoints: BTreeSet<ResourceKey>,
 }
 
@@ -88,52 +89,44 @@ impl Activation {
         local.endpoint.profiles().for_each(|name| self.unrefer(name));
     }
 
-    pub(super) fn set_policy(&mut self, key: &ResourceKey, policy: Option<Policy>) {
-        let kept = match (self.policies.get_mut(key), &policy) {
-            (Some(known), Some(policy)) if known.policy.selector == policy.selector => Some(known),
-            _ => None,
-        };
+    pub(super) fn set_policy(&mut self, key: &ResourceKey, policy: Option<(Policy, Selector)>) {
+        let known = self.policies.find(key);
+        let Some((policy, selector)) = policy else { return self.remove_policy(known) };
+        let kept = known.and_then(|id| self.policies.get_mut(id)).filter(|known| known.policy.selects_like(&policy));
         let Some(known) = kept else {
-            self.remove_policy(key);
-            if let Some(policy) = policy {
-                let selector = self.index.add_selector(&policy.selector);
-                self.by_selector.insert(selector, key.clone());
-                self.policies.insert(key.clone(), Known { policy, selector, endpoints: BTreeSet::new() });
-            }
-            return;
+            self.remove_policy(known);
+            let id = self.index.add_selector(&selector);
+            return self.policies.insert(id, key.clone(), Known { policy, endpoints: BTreeSet::new() });
         };
-        let Some(policy) = policy else { return };
+        let former = mem::replace(&mut known.policy, policy);
         if known.endpoints.is_empty() {
-            known.policy = policy;
             return;
         }
         self.dirty.policies.insert(key.clone());
-        if !known.policy.stands_like(&policy) {
+        if !former.stands_like(&known.policy) {
             self.dirty.endpoints.extend(known.endpoints.iter().cloned());
         }
-        let tier = policy.tier.clone();
-        let former = mem::replace(&mut known.policy, policy).tier;
-        if former != tier {
-            self.leave_tier(&former, key);
-            self.by_tier.entry(tier).or_default().insert(key.clone());
+        if former.tier() != known.policy.tier() {
+            self.by_tier.entry(known.policy.tier().into()).or_default().insert(key.clone());
+            self.leave_tier(former.tier(), key);
         }
     }
 
-    fn remove_policy(&mut self, key: &ResourceKey) {
-        let Some(known) = self.policies.remove(key) else { return };
-        self.index.remove_selector(known.selector);
-        self.by_selector.remove(&known.selector);
+    fn remove_policy(&mut self, id: Option<u32>) {
+        let Some(id) = id else { return };
+        let Some((key, known)) = self.policies.remove(id) else { return };
+        self.index.remove_selector(id);
         if known.endpoints.is_empty() {
             return;
         }
-        self.leave_tier(&known.policy.tier, key);
-        self.dirty.policies.insert(key.clone());
+        self.leave_tier(known.policy.tier(), &key);
         for endpoint in known.endpoints {
             if let Some(local) = self.endpoints.get_mut(&endpoint) {
-                local.policies.remove(key);
+                local.policies.remove(&key);
             }
             self.dirty.endpoints.insert(endpoint);
         }
+        self.dirty.policies.insert(key);
     }
 
     pub(super) fn set_profile(&mut self, name: &Arc<str>, profile: Option<Profile>) {
@@ -150,7 +143,9 @@ impl Activation {
     /// A tier came, changed or went.
     pub(super) fn touch_tier(&mut self, tier: &str) {
         let policies = self.by_tier.get(tier).into_iter().flatten();
-        let endpoints = policies.filter_map(|policy| self.policies.get(policy)).flat_map(|known| &known.endpoints);
+        let endpoints = policies
+            .filter_map(|policy| self.policies.get(self.policies.find(policy)?))
+            .flat_map(|known| &known.endpoints);
         self.dirty.endpoints.extend(endpoints.cloned());
     }
 
@@ -158,7 +153,7 @@ impl Activation {
     pub(super) fn settle(&mut self) {
         let mut index = mem::take(&mut self.index);
         index.settle(|change| {
-            let Some(policy) = self.by_selector.get(&change.selector).cloned() else { return };
+            let Some(policy) = self.policies.key(change.selector).cloned() else { return };
             let Some(endpoint) = self.by_item.get(&change.item).cloned() else { return };
             self.dirty.endpoints.insert(endpoint.clone());
             if change.started {
@@ -186,12 +181,12 @@ impl Activation {
     /// Policies of an active endpoint.
     pub(super) fn policies_of(&self, key: &ResourceKey) -> impl Iterator<Item = (&ResourceKey, &Policy)> {
         let policies = self.endpoints.get(key).into_iter().flat_map(|local| &local.policies);
-        policies.filter_map(|policy| Some((policy, &self.policies.get(policy)?.policy)))
+        policies.filter_map(|policy| Some((policy, &self.known(policy)?.policy)))
     }
 
     /// A policy, if it is active.
     pub(super) fn active_policy(&self, key: &ResourceKey) -> Option<&Policy> {
-        self.policies.get(key).filter(|known| !known.endpoints.is_empty()).map(|known| &known.policy)
+        self.known(key).filter(|known| !known.endpoints.is_empty()).map(|known| &known.policy)
     }
 
     /// A profile, if it is active; the inner option says whether it exists.
@@ -203,25 +198,29 @@ impl Activation {
         if let Some(local) = self.endpoints.get_mut(endpoint) {
             local.policies.insert(policy.clone());
         }
-        let Some(known) = self.policies.get_mut(policy) else { return };
+        let Some(known) = self.policies.find(policy).and_then(|id| self.policies.get_mut(id)) else { return };
         if known.endpoints.is_empty() {
             self.dirty.policies.insert(policy.clone());
-            self.by_tier.entry(known.policy.tier.clone()).or_default().insert(policy.clone());
+            self.by_tier.entry(known.policy.tier().into()).or_default().insert(policy.clone());
         }
         known.endpoints.insert(endpoint.clone());
     }
 
     fn stop(&mut self, policy: &ResourceKey, endpoint: &ResourceKey) {
-        let Some(known) = self.policies.get_mut(policy) else { return };
+        let Some(known) = self.policies.find(policy).and_then(|id| self.policies.get_mut(id)) else { return };
         known.endpoints.remove(endpoint);
         if known.endpoints.is_empty() {
             self.dirty.policies.insert(policy.clone());
-            let tier = known.policy.tier.clone();
-            self.leave_tier(&tier, policy);
+            let policy_view = known.policy.clone();
+            self.leave_tier(policy_view.tier(), policy);
         }
     }
 
-    fn leave_tier(&mut self, tier: &Arc<str>, policy: &ResourceKey) {
+    fn known(&self, policy: &ResourceKey) -> Option<&Known> {
+        self.policies.get(self.policies.find(policy)?)
+    }
+
+    fn leave_tier(&mut self, tier: &str, policy: &ResourceKey) {
         let Some(policies) = self.by_tier.get_mut(tier) else { return };
         policies.remove(policy);
         if policies.is_empty() {

@@ -4,13 +4,12 @@
 //! shapes of policies again, except their rules.
 
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 
 use super::diagnostic::Problem;
 use super::scope::{self, NAMESPACE_PREFIX, SERVICE_ACCOUNT, SERVICE_ACCOUNT_PREFIX};
 use crate::resource::{
-    DEFAULT_TIER, GlobalNetworkPolicySpec, Kind, NAMESPACE_LABEL, NetworkPolicySpec, NetworkSetSpec, Object,
-    PolicyType, ProfileSpec, Resource, ResourceKey, Rule, TierSpec, WorkloadEndpointSpec, implied_types,
+    DEFAULT_TIER, Kind, NAMESPACE_LABEL, NetworkSetSpec, Object, PolicyType, ProfileSpec, Resource, ResourceKey, Rule,
+    TierSpec, WorkloadEndpointSpec, implied_types,
 };
 use crate::selector::Selector;
 use crate::update::Update;
@@ -22,7 +21,8 @@ pub(super) enum Admitted {
     NetworkSet(Option<NetworkSet>),
     Profile(Option<Profile>),
     Tier(Option<TierSpec>),
-    Policy(Option<Policy>),
+    /// With the endpoints that it applies to.
+    Policy(Option<(Policy, Selector)>),
     /// Nothing that this graph calculates with.
     Irrelevant,
 }
@@ -63,43 +63,72 @@ view!(
     Profile, Resource::Profile(object) => object, ProfileSpec
 );
 
-/// A policy that applies to workloads, of either kind.
+/// A policy that applies to workloads, of either kind. Tens of thousands are inactive, so it is only a view.
 #[derive(Debug, Clone)]
-pub(super) struct Policy {
-    /// Endpoints that it applies to.
-    pub(super) selector: Selector,
-    pub(super) tier: Arc<str>,
-    pub(super) order: Option<f64>,
-    pub(super) governs_ingress: bool,
-    pub(super) governs_egress: bool,
-    source: Arc<Resource>,
-}
+pub(super) struct Policy(Arc<Resource>);
 
 impl Policy {
-    /// Rules of a direction; `None` when it does not govern that direction.
-    pub(super) fn rules(&self, direction: PolicyType) -> Option<&[Rule]> {
-        if !self.governs(direction) {
-            return None;
-        }
-        match (&*self.source, direction) {
-            (Resource::NetworkPolicy(object), PolicyType::Ingress) => Some(&object.spec.ingress),
-            (Resource::NetworkPolicy(object), PolicyType::Egress) => Some(&object.spec.egress),
-            (Resource::GlobalNetworkPolicy(object), PolicyType::Ingress) => Some(&object.spec.ingress),
-            (Resource::GlobalNetworkPolicy(object), PolicyType::Egress) => Some(&object.spec.egress),
+    pub(super) fn tier(&self) -> &str {
+        self.0.tier().unwrap_or(DEFAULT_TIER)
+    }
+
+    pub(super) fn order(&self) -> Option<f64> {
+        match &*self.0 {
+            Resource::NetworkPolicy(object) => object.spec.order,
+            Resource::GlobalNetworkPolicy(object) => object.spec.order,
             _ => None,
+        }
+    }
+
+    pub(super) fn governs(&self, direction: PolicyType) -> bool {
+        let types = match &*self.0 {
+            Resource::NetworkPolicy(object) => &object.spec.types,
+            Resource::GlobalNetworkPolicy(object) => &object.spec.types,
+            _ => return false,
+        };
+        if types.is_empty() {
+            let rules = |direction| self.all_rules(direction);
+            return implied_types(rules(PolicyType::Ingress), rules(PolicyType::Egress)).contains(&direction);
+        }
+        types.contains(&direction)
+    }
+
+    /// Rules of a direction; none when it does not govern that direction.
+    pub(super) fn rules(&self, direction: PolicyType) -> &[Rule] {
+        if self.governs(direction) { self.all_rules(direction) } else { &[] }
+    }
+
+    fn all_rules(&self, direction: PolicyType) -> &[Rule] {
+        let (ingress, egress) = match &*self.0 {
+            Resource::NetworkPolicy(object) => (&object.spec.ingress, &object.spec.egress),
+            Resource::GlobalNetworkPolicy(object) => (&object.spec.ingress, &object.spec.egress),
+            _ => return &[],
+        };
+        match direction {
+            PolicyType::Ingress => ingress,
+            PolicyType::Egress => egress,
         }
     }
 
     /// Whether it takes the same place in an endpoint's stacks as another version of itself.
     pub(super) fn stands_like(&self, other: &Self) -> bool {
-        let place = |policy: &Self| (policy.order, policy.governs_ingress, policy.governs_egress);
-        self.tier == other.tier && place(self) == place(other)
+        let directions = |policy: &Self| [PolicyType::Ingress, PolicyType::Egress].map(|one| policy.governs(one));
+        self.tier() == other.tier() && self.order() == other.order() && directions(self) == directions(other)
     }
 
-    pub(super) const fn governs(&self, direction: PolicyType) -> bool {
-        match direction {
-            PolicyType::Ingress => self.governs_ingress,
-            PolicyType::Egress => self.governs_egress,
+    /// Whether it selects the same endpoints as another version of itself, as written.
+    pub(super) fn selects_like(&self, other: &Self) -> bool {
+        match (&*self.0, &*other.0) {
+            (Resource::NetworkPolicy(one), Resource::NetworkPolicy(other)) => {
+                one.spec.selector == other.spec.selector
+                    && one.spec.service_account_selector == other.spec.service_account_selector
+            }
+            (Resource::GlobalNetworkPolicy(one), Resource::GlobalNetworkPolicy(other)) => {
+                one.spec.selector == other.spec.selector
+                    && one.spec.service_account_selector == other.spec.service_account_selector
+                    && one.spec.namespace_selector == other.spec.namespace_selector
+            }
+            _ => false,
         }
     }
 }
@@ -141,40 +170,21 @@ pub(super) fn admit(update: &Update) -> (Admitted, Option<Problem>) {
 }
 
 /// `Ok(None)`: it is in order but never applies to workloads.
-fn policy(key: &ResourceKey, source: &Arc<Resource>) -> Result<Option<Policy>, Problem> {
+fn policy(key: &ResourceKey, source: &Arc<Resource>) -> Result<Option<(Policy, Selector)>, Problem> {
     let unusable = |(field, error)| Problem::Selector { field, error };
+    let policy = Policy(source.clone());
     match (&**source, key.namespace()) {
         (Resource::NetworkPolicy(object), Some(namespace)) => {
-            let NetworkPolicySpec { tier, order, ingress, egress, types, .. } = &object.spec;
             let selector = scope::network_policy(namespace, &object.spec).map_err(unusable)?;
-            Ok(Some(assemble(selector, tier, *order, directions(types, ingress, egress), source)))
+            Ok(Some((policy, selector)))
         }
         (Resource::GlobalNetworkPolicy(object), None) => {
-            let GlobalNetworkPolicySpec { tier, order, ingress, egress, types, .. } = &object.spec;
             let selector = scope::global_network_policy(&object.spec).map_err(unusable)?;
             let only_for_hosts = object.spec.do_not_track || object.spec.pre_dnat;
-            let policy = assemble(selector, tier, *order, directions(types, ingress, egress), source);
-            Ok((!only_for_hosts).then_some(policy))
+            Ok((!only_for_hosts).then_some((policy, selector)))
         }
         _ => Err(Problem::WrongKind),
     }
-}
-
-fn assemble(
-    selector: Selector,
-    tier: &str,
-    order: Option<f64>,
-    (governs_ingress, governs_egress): (bool, bool),
-    source: &Arc<Resource>,
-) -> Policy {
-    let tier = if tier.is_empty() { DEFAULT_TIER } else { tier };
-    Policy { selector, tier: tier.into(), order, governs_ingress, governs_egress, source: source.clone() }
-}
-
-fn directions(types: &[PolicyType], ingress: &[Rule], egress: &[Rule]) -> (bool, bool) {
-    let implied = if types.is_empty() { implied_types(ingress, egress) } else { Vec::new() };
-    let types = if types.is_empty() { &implied } else { types };
-    (types.contains(&PolicyType::Ingress), types.contains(&PolicyType::Egress))
 }
 
 impl Endpoint {

@@ -138,6 +138,9 @@ pub(super) struct Diagnostics {
 
 impl Diagnostics {
     pub(super) fn set(&mut self, key: &ResourceKey, finder: Finder, problems: Vec<Problem>) {
+        if problems.is_empty() && self.problems.is_empty() {
+            return;
+        }
         let key = (key.clone(), finder);
         let unchanged = match self.problems.get(&key) {
             Some(former) => *former == problems,

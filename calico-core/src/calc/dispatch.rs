@@ -39,8 +39,12 @@ impl Dispatch {
     ) -> Vec<Change> {
         let here = endpoint.filter(|endpoint| self.is_local(endpoint));
         let interface = here.and_then(|endpoint| endpoint.object()?.spec.interface_name);
-        diagnostics.set(key, Finder::Dispatch, Vec::new());
         let former = self.local.get(key).map(|(interface, _)| *interface);
+        if former.is_none() && interface.is_none() {
+            // Nearly all endpoints of a cluster.
+            return Vec::new();
+        }
+        diagnostics.set(key, Finder::Dispatch, Vec::new());
         let mut changes = Vec::new();
         if former.is_some() && former != interface {
             self.withdraw(key, &mut changes);

@@ -139,7 +139,7 @@ impl Graph {
     fn flush_policy(&mut self, key: ResourceKey, batch: &mut Batch) {
         let former = self.policies.remove(&key);
         let scan = self.activation.active_policy(&key).map(|policy| {
-            let rules = |direction| policy.rules(direction).unwrap_or_default();
+            let rules = |direction| policy.rules(direction);
             rule_scan::scan(key.namespace(), rules(PolicyType::Ingress), rules(PolicyType::Egress))
         });
         let problems = scan.as_ref().map(|scan| scan.problems.clone());
@@ -202,8 +202,8 @@ impl Graph {
         };
         let sorted = self.order.sort(self.activation.policies_of(key));
         let mut missing = Vec::new();
-        for tier in sorted.iter().map(|placed| &placed.policy.tier).filter(|tier| !self.order.has_tier(tier)) {
-            let problem = Problem::MissingTier { tier: tier.clone() };
+        for tier in sorted.iter().map(|placed| placed.policy.tier()).filter(|tier| !self.order.has_tier(tier)) {
+            let problem = Problem::MissingTier { tier: tier.into() };
             if !missing.contains(&problem) {
                 missing.push(problem);
             }

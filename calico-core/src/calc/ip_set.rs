@@ -13,6 +13,7 @@ use core::mem;
 use hashbrown::HashMap;
 
 use super::admit::{Endpoint, NetworkSet};
+use super::arena::Arena;
 use super::event::{Event, Member, SetId};
 use super::member::{NetMembers, PortMembers, halves};
 use super::rule_scan::{Definition, NamedPort};
@@ -27,9 +28,8 @@ pub(super) struct IpSets {
     sets: HashMap<SetId, u32>,
     /// By the index's key of the set's selector.
     by_selector: HashMap<u32, Set>,
-    entities: HashMap<ResourceKey, u32>,
     /// By the index's key of the item.
-    contributions: HashMap<u32, Contribution>,
+    entities: Arena<Contribution>,
     dirty: BTreeSet<u32>,
 }
 
@@ -52,11 +52,12 @@ enum Members {
     Port(NamedPort, PortMembers),
 }
 
-/// What an item puts into the sets that it belongs to.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-struct Contribution {
-    nets: Box<[Cidr]>,
-    ports: Box<[ItemPort]>,
+/// What an item puts into the sets that it belongs to. Nearly all items have one address and no named port.
+#[derive(Debug, PartialEq, Eq)]
+enum Contribution {
+    Nothing,
+    One(Cidr),
+    Many(Box<(Box<[Cidr]>, Box<[ItemPort]>)>),
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -122,10 +123,10 @@ impl IpSets {
     /// Works out all changes: additions and changes in the first list, removals in the second, each in order of the sets' ids.
     pub(super) fn flush(&mut self) -> (Vec<Event>, Vec<Event>) {
         let mut removed = self.drop_unreferenced();
-        let Self { index, by_selector, contributions, dirty, .. } = self;
+        let Self { index, by_selector, entities, dirty, .. } = self;
         index.settle(|change| {
             let set = by_selector.get_mut(&change.selector);
-            let Some((set, contribution)) = set.zip(contributions.get(&change.item)) else { return };
+            let Some((set, contribution)) = set.zip(entities.get(change.item)) else { return };
             set.apply(contribution, change.started);
             dirty.insert(change.selector);
         });
@@ -160,29 +161,28 @@ impl IpSets {
         parents: impl IntoIterator<Item = &'a str>,
         contribution: Contribution,
     ) {
-        match self.entities.get(key) {
-            Some(&item) => {
+        match self.entities.find(key) {
+            Some(item) => {
                 self.index.change_item(item, labels, parents);
                 self.replace_contribution(item, contribution);
             }
             None => {
                 let item = self.index.add_item(labels, parents);
-                self.entities.insert(key.clone(), item);
-                self.contributions.insert(item, contribution);
+                self.entities.insert(item, key.clone(), contribution);
             }
         }
     }
 
     fn remove_entity(&mut self, key: &ResourceKey) {
-        let Some(item) = self.entities.remove(key) else { return };
-        self.replace_contribution(item, Contribution::default());
-        self.contributions.remove(&item);
+        let Some(item) = self.entities.find(key) else { return };
+        self.replace_contribution(item, Contribution::Nothing);
+        self.entities.remove(item);
         self.index.remove_item(item);
     }
 
     /// In all sets that the item is in. The new is added before the old is taken back, so that what stays does not flap.
     fn replace_contribution(&mut self, item: u32, new: Contribution) {
-        let Some(current) = self.contributions.get_mut(&item) else { return };
+        let Some(current) = self.entities.get_mut(item) else { return };
         if *current == new {
             return;
         }
@@ -215,7 +215,7 @@ impl Set {
         };
         match members {
             Members::Net(members) => {
-                for net in contribution.nets.iter().copied().flat_map(halves) {
+                for net in contribution.nets().iter().copied().flat_map(halves) {
                     if add { members.add(net, &mut show) } else { members.remove(net, &mut show) }
                 }
             }
@@ -253,15 +253,34 @@ impl Set {
 
 impl Contribution {
     fn new(nets: &[Cidr], ports: Box<[ItemPort]>) -> Self {
-        Self { nets: nets.into(), ports }
+        match nets {
+            [] => Self::Nothing,
+            [net] if ports.is_empty() => Self::One(*net),
+            nets => Self::Many(Box::new((nets.into(), ports))),
+        }
+    }
+
+    fn nets(&self) -> &[Cidr] {
+        match self {
+            Self::Nothing => &[],
+            Self::One(net) => core::slice::from_ref(net),
+            Self::Many(many) => &many.0,
+        }
+    }
+
+    fn ports(&self) -> &[ItemPort] {
+        match self {
+            Self::Many(many) => &many.1,
+            Self::Nothing | Self::One(_) => &[],
+        }
     }
 
     fn ports_like(&self, wanted: &NamedPort) -> impl Iterator<Item = (core::net::IpAddr, &ItemPort)> {
         let like = |port: &&ItemPort| {
             *port.name == *wanted.name && wanted.protocol.is_none_or(|protocol| protocol == port.protocol)
         };
-        let ports: Vec<&ItemPort> = self.ports.iter().filter(like).collect();
-        let hosts = self.nets.iter().filter(|net| net.is_host());
+        let ports: Vec<&ItemPort> = self.ports().iter().filter(like).collect();
+        let hosts = self.nets().iter().filter(|net| net.is_host());
         hosts.flat_map(move |net| ports.clone().into_iter().map(|port| (net.address(), port)))
     }
 }

@@ -16,6 +16,7 @@
 
 mod active_rules;
 mod admit;
+mod arena;
 mod diagnostic;
 mod dispatch;
 pub mod event;

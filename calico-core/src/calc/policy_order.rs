@@ -40,7 +40,7 @@ impl PolicyOrder {
     /// The policies of an endpoint in order.
     pub(super) fn sort<'a>(&self, policies: impl Iterator<Item = (&'a ResourceKey, &'a Policy)>) -> Vec<Placed<'a>> {
         let mut placed: Vec<_> = policies.map(|(key, policy)| Placed { key, policy }).collect();
-        placed.sort_by(|a, b| self.compare_tiers(&a.policy.tier, &b.policy.tier).then_with(|| a.compare_in_tier(b)));
+        placed.sort_by(|a, b| self.compare_tiers(a.policy.tier(), b.policy.tier()).then_with(|| a.compare_in_tier(b)));
         placed
     }
 
@@ -49,12 +49,12 @@ impl PolicyOrder {
         let mut tiers: Vec<StackTier> = Vec::new();
         for Placed { key, policy } in sorted.iter().filter(|placed| placed.policy.governs(direction)) {
             let id = PolicyId((*key).clone());
-            match tiers.last_mut().filter(|tier| tier.name == policy.tier) {
+            match tiers.last_mut().filter(|tier| *tier.name == *policy.tier()) {
                 Some(tier) => tier.policies.push(id),
                 None => tiers.push(StackTier {
-                    name: policy.tier.clone(),
+                    name: policy.tier().into(),
                     policies: alloc::vec![id],
-                    default_action: self.default_action(&policy.tier),
+                    default_action: self.default_action(policy.tier()),
                 }),
             }
         }
@@ -101,7 +101,7 @@ pub(super) struct Placed<'a> {
 
 impl Placed<'_> {
     fn compare_in_tier(&self, other: &Self) -> Ordering {
-        compare_orders(self.policy.order, other.policy.order).then_with(|| self.tie().cmp(other.tie()))
+        compare_orders(self.policy.order(), other.policy.order()).then_with(|| self.tie().cmp(other.tie()))
     }
 
     /// The bytes of `name/namespace/kind`.
