@@ -254,6 +254,9 @@ impl Reconciler {
         if self.in_flight.is_some() || self.look != Look::Done {
             return None;
         }
+        let mut retries = core::mem::take(&mut self.retries);
+        retries.forget_if(|object| plan::is_settled(self, object));
+        self.retries = retries;
         let ruleset_may = self.retries.may_try(&Object::Ruleset, now);
         let (delta, items) = if self.in_sync {
             let (mut delta, items) = if ruleset_may { plan::ruleset(self, now) } else { Default::default() };
@@ -271,7 +274,7 @@ impl Reconciler {
         Some(delta)
     }
 
-    /// When to come back at the latest, if nothing else happens.
+    /// When to come back at the latest, if nothing else happens. To be asked when [`poll`](Self::poll) has nothing to give.
     pub fn poll_timeout(&self, now: Duration) -> Option<Duration> {
         self.retries.next_due(now)
     }

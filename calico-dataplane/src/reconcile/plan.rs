@@ -302,6 +302,24 @@ fn missing_below(machine: &Reconciler, name: &ChainName, objects: &mut BTreeSet<
     }
 }
 
+/// Whether nothing is to be done about an object that failed before: it was not wanted any more, or it came right by itself.
+pub(super) fn is_settled(machine: &Reconciler, object: &Object) -> bool {
+    match object {
+        Object::Look | Object::Ruleset => false,
+        Object::Set(name) => {
+            let elements = || elements_of(&machine.elements, name);
+            machine.sets.is_settled(name) && elements().iter().all(|key| machine.elements.is_settled(key))
+        }
+        Object::Chain(name) => machine.chains.is_settled(name),
+        Object::Entry(set, text) => elements_of(&machine.elements, set).iter().all(|key| {
+            machine.elements.is_settled(key) || entry(set, &key.1) != Object::Entry(set.clone(), text.clone())
+        }),
+        Object::Route(key) => machine.routes.is_settled(key),
+        Object::Neighbor(interface, address) => machine.neighbors.is_settled(&(*interface, *address)),
+        Object::Setting(interface, path) => machine.settings.is_settled(&(*interface, path)),
+    }
+}
+
 /// Keys of all elements of a set, on either side.
 pub(super) fn elements_of(elements: &Tracker<ElementKey, Option<Verdict>>, set: &SetName) -> Vec<ElementKey> {
     let first: ElementKey = (set.clone(), Box::new([]));

@@ -123,8 +123,13 @@ impl Retries {
         self.waiting.get(object).is_none_or(|waiting| waiting.until <= now)
     }
 
+    /// What is due already is tried by the next poll; if that has nothing to give, it waits for something other than time.
     pub(super) fn next_due(&self, now: Duration) -> Option<Duration> {
-        self.waiting.values().map(|waiting| waiting.until.max(now)).min()
+        self.waiting.values().map(|waiting| waiting.until).filter(|until| *until > now).min()
+    }
+
+    pub(super) fn forget_if(&mut self, mut condition: impl FnMut(&Object) -> bool) {
+        self.waiting.retain(|object, _| !condition(object));
     }
 
     pub(super) fn any_of_ruleset(&self) -> bool {

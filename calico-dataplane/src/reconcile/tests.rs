@@ -275,6 +275,25 @@ fn a_route_that_fails_stops_no_other() {
     assert_eq!(host.routes().len(), 2);
 }
 
+#[test]
+fn what_failed_and_is_no_longer_wanted_or_possible_is_not_waited_for() {
+    let host = Recording::new();
+    for number in 1..=2 {
+        host.set_link(cali(number), up(u32::from(number)));
+    }
+    let routes = BTreeSet::from([route(1).key, route(2).key]);
+    host.set_faults(Faults { routes, interfaces: BTreeSet::from([cali(1)]), ..Faults::default() });
+    let mut node = Node::in_sync(&host);
+    node.events(&[policy(0, &[]), endpoint(1, &[0]), endpoint(2, &[0])]);
+    node.work();
+    assert!(node.driver.state().poll_timeout(node.now).is_some());
+    node.events(&[Event::EndpointRemoved(endpoint_id(2))]);
+    host.set_link(cali(1), None);
+    node.now += Duration::from_secs(3_600);
+    node.work();
+    assert_eq!(node.driver.state().poll_timeout(node.now), None, "{:?}", node.failures());
+}
+
 #[derive(Debug, Clone)]
 enum Op {
     Endpoint(u8, Vec<u8>),

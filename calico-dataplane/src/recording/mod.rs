@@ -9,6 +9,8 @@
 mod backend;
 mod interpret;
 mod ruleset;
+#[cfg(test)]
+mod tests;
 
 pub use backend::{Faults, Recording};
 pub use interpret::{Evaluation, Packet, Visit};
