@@ -38,6 +38,8 @@ pub(crate) enum Command {
     Check(StatusArgs),
     /// Stop the agent of one host and start it anew; traffic goes on meanwhile
     Restart(RestartArgs),
+    /// Measure, side by side with a peer
+    Bench(BenchArgs),
     /// Run a command inside a host or pod, with the host's environment and all of Calico's programs on its PATH
     ///
     /// Without a command, a shell. `calico-lab exec h1 -- calico-node status`, `calico-lab exec h1-p1 -- ping 10.112.0.1`.
@@ -143,6 +145,21 @@ pub(crate) struct ExecArgs {
     pub(crate) command: Vec<std::ffi::OsString>,
 }
 
+/// Arguments of `bench`.
+#[derive(Debug, Clone, Args)]
+#[group(id = "what", required = true, multiple = false, args = ["list", "id"])]
+pub(crate) struct BenchArgs {
+    /// List the benchmarks
+    #[arg(long)]
+    pub(crate) list: bool,
+    /// Which to run, such as P8
+    #[arg(value_name = "ID")]
+    pub(crate) id: Option<String>,
+    /// Print one JSON document instead of a table
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
 /// Names become parts of namespace names and of paths.
 fn lab_name(text: &str) -> Result<String, String> {
     let good = (1..=20).contains(&text.len())
@@ -167,5 +184,14 @@ mod tests {
         for bad in ["", "..", "a/b", "Lab", "-x", "1", "aaaaaaaaaaaaaaaaaaaaa"] {
             assert!(lab_name(bad).is_err(), "{bad:?}");
         }
+    }
+
+    #[test]
+    fn a_benchmark_or_the_list_is_needed_and_not_both() {
+        let parse = |args: &[&str]| Cli::try_parse_from([&["calico-lab", "bench"], args].concat());
+        assert!(parse(&[]).is_err());
+        assert!(parse(&["--list", "P8"]).is_err());
+        assert!(parse(&["P8", "--json"]).is_ok());
+        assert!(parse(&["--list"]).is_ok());
     }
 }

@@ -1,5 +1,7 @@
 //! The container runtime's part: executing the CNI plugin in a host, with the environment and standard input of the specification.
 
+use std::ffi::OsString;
+use std::path::PathBuf;
 use std::process::{Output, Stdio};
 use std::time::Duration;
 
@@ -22,63 +24,93 @@ pub(crate) const NETWORK: &str = "lab";
 /// Name of the interface inside pods.
 pub(crate) const INTERFACE: &str = "eth0";
 
-/// Attaches a pod.
+/// A plugin with its network configuration.
+#[derive(Debug)]
+pub(crate) struct Plugin {
+    /// The program.
+    pub(crate) program: PathBuf,
+    /// Where it finds those that it delegates to.
+    pub(crate) path: PathBuf,
+    /// Environment of the runtime.
+    pub(crate) environment: Vec<(&'static str, OsString)>,
+    /// What it reads.
+    pub(crate) configuration: Value,
+}
+
+/// Attaches a pod of the network.
 pub(crate) async fn add(state: &StateDir, plan: &Plan, pod: PodId) -> Result<AttachedPod, LabError> {
-    let failed = || format!("cannot attach pod {pod}");
-    let begun = Instant::now();
-    let output = execute(state, plan, pod, "ADD").await?;
-    let add_ms = begun.elapsed().as_secs_f64() * 1000.0;
-    if !output.status.success() {
-        return Err(LabError::new(format!("{}: {}", failed(), complaint(&output))));
-    }
-    let result: Value = serde_json::from_slice(&output.stdout).context(failed)?;
+    let plugin = calico(state, plan, pod);
+    let (result, add_ms) = plugin.execute(plan, pod, "ADD").await?;
     let address = result.pointer("/ips/0/address").and_then(Value::as_str).unwrap_or_default();
-    let address: Cidr = address.parse().context(failed)?;
+    let address: Cidr = address.parse().context(|| format!("pod {pod} has no address"))?;
     Ok(AttachedPod { pod, address: address.address(), add_ms })
 }
 
-async fn execute(state: &StateDir, plan: &Plan, pod: PodId, verb: &str) -> Result<Output, LabError> {
-    let failed = || format!("cannot run the CNI plugin for pod {pod}");
-    let host = topology::open(&plan.host_netns(pod.host))?;
-    let netns = named::path(&plan.pod_netns(pod)).context(failed)?;
-    let mut command = Command::new(state.program("calico"));
-    command
-        .env_clear()
-        .envs(agent::environment(state, plan, pod.host))
-        .env("CNI_COMMAND", verb)
-        .env("CNI_CONTAINERID", pod.container_id())
-        .env("CNI_NETNS", netns)
-        .env("CNI_IFNAME", INTERFACE)
-        .env("CNI_PATH", state.programs())
-        .env("CNI_ARGS", format!("IgnoreUnknown=1;CNI_TEST_NAMESPACE={}", pod.role().namespace()))
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .kill_on_drop(true);
-    let runtime = Handle::current();
-    let spawn = || {
-        // A child inherits the namespaces of the thread that starts it.
-        let _inside = runtime.enter();
-        command.spawn()
-    };
-    let mut child = host.run(spawn).context(failed)?.context(failed)?;
-    if let Some(mut input) = child.stdin.take() {
-        // A plugin that fails at once does not read; its exit code tells more than our broken pipe.
-        let _ = input.write_all(configuration(state, pod).to_string().as_bytes()).await;
+/// Our plugin, as the runtime of the pod's host calls it.
+pub(crate) fn calico(state: &StateDir, plan: &Plan, pod: PodId) -> Plugin {
+    Plugin {
+        program: state.program("calico"),
+        path: state.programs(),
+        environment: agent::environment(state, plan, pod.host),
+        configuration: json!({
+            "cniVersion": "1.0.0",
+            "name": NETWORK,
+            "type": "calico",
+            "nodename_file": state.nodename(pod.host),
+            "ipam_lock_file": state.host(pod.host).join("ipam.lock"),
+            "ipam": {"type": "calico-ipam"},
+        }),
     }
-    let output = timeout(PATIENCE, child.wait_with_output()).await.context(failed)?;
-    output.context(failed)
 }
 
-fn configuration(state: &StateDir, pod: PodId) -> Value {
-    json!({
-        "cniVersion": "1.0.0",
-        "name": NETWORK,
-        "type": "calico",
-        "nodename_file": state.nodename(pod.host),
-        "ipam_lock_file": state.host(pod.host).join("ipam.lock"),
-        "ipam": {"type": "calico-ipam"},
-    })
+impl Plugin {
+    /// Executes it in the pod's host. Returns its result and how many milliseconds it took.
+    pub(crate) async fn execute(&self, plan: &Plan, pod: PodId, verb: &str) -> Result<(Value, f64), LabError> {
+        let failed = || format!("CNI {verb} of pod {pod} failed");
+        let begun = Instant::now();
+        let output = self.run(plan, pod, verb).await?;
+        let took = begun.elapsed().as_secs_f64() * 1000.0;
+        if !output.status.success() {
+            return Err(LabError::new(format!("{}: {}", failed(), complaint(&output))));
+        }
+        // DEL answers nothing.
+        let text = output.stdout.trim_ascii();
+        let result = if text.is_empty() { Value::Null } else { serde_json::from_slice(text).context(failed)? };
+        Ok((result, took))
+    }
+
+    async fn run(&self, plan: &Plan, pod: PodId, verb: &str) -> Result<Output, LabError> {
+        let failed = || format!("cannot run {} for pod {pod}", self.program.display());
+        let host = topology::open(&plan.host_netns(pod.host))?;
+        let netns = named::path(&plan.pod_netns(pod)).context(failed)?;
+        let mut command = Command::new(&self.program);
+        command
+            .env_clear()
+            .envs(self.environment.iter().map(|(name, value)| (name, value)))
+            .env("CNI_COMMAND", verb)
+            .env("CNI_CONTAINERID", pod.container_id())
+            .env("CNI_NETNS", netns)
+            .env("CNI_IFNAME", INTERFACE)
+            .env("CNI_PATH", &self.path)
+            .env("CNI_ARGS", format!("IgnoreUnknown=1;CNI_TEST_NAMESPACE={}", pod.role().namespace()))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .kill_on_drop(true);
+        let runtime = Handle::current();
+        let spawn = || {
+            // A child inherits the namespaces of the thread that starts it.
+            let _inside = runtime.enter();
+            command.spawn()
+        };
+        let mut child = host.run(spawn).context(failed)?.context(failed)?;
+        if let Some(mut input) = child.stdin.take() {
+            // A plugin that fails at once does not read; its exit code tells more than our broken pipe.
+            let _ = input.write_all(self.configuration.to_string().as_bytes()).await;
+        }
+        let output = timeout(PATIENCE, child.wait_with_output()).await.context(failed)?;
+        output.context(failed)
+    }
 }
 
 /// The specification's error object, else whatever was said on standard error.

@@ -10,7 +10,7 @@ use crate::cni;
 use crate::error::{Context, LabError};
 use crate::plan::{HostId, Plan};
 use crate::process::{self, ProcessId};
-use crate::programs;
+use crate::programs::{self, Source};
 use crate::progress::Progress;
 use crate::server;
 use crate::state::{Lock, Record, StateDir};
@@ -58,9 +58,14 @@ impl Lab {
 
     /// Machines, agents, pods: everything, until each agent has its BGP sessions and each pod its address.
     pub(crate) async fn build(&mut self, progress: &Progress) -> Result<(), LabError> {
+        self.build_hosts(Source::Own, progress).await?;
+        self.attach_pods(progress).await
+    }
+
+    /// Machines and agents.
+    pub(crate) async fn build_hosts(&mut self, source: Source, progress: &Progress) -> Result<(), LabError> {
         let plan = self.record.plan.clone();
-        progress.step("linking Calico's programs");
-        programs::link_all(&self.state)?;
+        programs::link_all(&self.state, source)?;
         progress.step(format!("building {} hosts on one segment", plan.hosts));
         topology::build(&plan)?;
         if let Some(child) = server::start(&self.state, &plan, progress).await? {
@@ -75,6 +80,11 @@ impl Lab {
         }
         agent::wait_until_ready(self, progress).await?;
         progress.done(format!("{} hosts, each with calico-node; BGP sessions established", plan.hosts));
+        Ok(())
+    }
+
+    async fn attach_pods(&mut self, progress: &Progress) -> Result<(), LabError> {
+        let plan = self.record.plan.clone();
         for pod in plan.pods() {
             progress.step(format!("attaching pod {pod}"));
             topology::build_pod(&plan, pod)?;

@@ -10,9 +10,11 @@
 //! | [`server`], [`agent`], [`cni`] | the datastore, `calico-node` in each host, the plugins as a runtime executes them |
 //! | [`lab`], [`state`], [`process`] | a network's life, its record, and how a killed run is cleaned up |
 //! | [`probe`], [`oracle`] | real packets and their verdicts; what these should be |
+//! | [`bench`] | measurements beside peers |
 //! | [`demo`] | the scenes, and how they are told |
 
 mod agent;
+mod bench;
 mod cli;
 mod cni;
 mod ctl;
@@ -35,9 +37,11 @@ mod topology;
 
 use std::ffi::OsString;
 use std::future::Future;
+use std::io::{Read, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
+use calico_ipam::plugin::Variables;
 use clap::Parser;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -57,11 +61,15 @@ pub fn main_from(arguments: Vec<OsString>) -> ExitCode {
     match Program::called(Path::new(&name)) {
         Program::Lab => lab_from(arguments),
         Program::Ctl => calicoctl::run_process(arguments).into(),
-        other => {
-            eprintln!("{} is not linked into this program", other.name());
-            ExitCode::FAILURE
-        }
+        Program::Node => calico_node::main(arguments),
+        Program::Cni => as_plugin(calico_cni::run),
+        Program::Ipam => as_plugin(calico_ipam::run),
     }
+}
+
+/// CNI plugins take no arguments: environment and standard input say everything.
+fn as_plugin(run: fn(&Variables, &mut dyn Read, &mut dyn Write) -> u8) -> ExitCode {
+    run(&calico_ipam::plugin::process_variables(), &mut std::io::stdin(), &mut std::io::stdout()).into()
 }
 
 fn lab_from(arguments: Vec<OsString>) -> ExitCode {
@@ -80,7 +88,9 @@ fn lab_from(arguments: Vec<OsString>) -> ExitCode {
 }
 
 fn run(command: Command) -> Result<ExitCode, LabError> {
-    require_root()?;
+    if !matches!(command, Command::Bench(_)) {
+        require_root()?;
+    }
     let runtime = tokio::runtime::Runtime::new().context(|| "cannot start".into())?;
     match command {
         Command::Demo(arguments) => runtime.block_on(demo::run(&arguments)),
@@ -89,6 +99,7 @@ fn run(command: Command) -> Result<ExitCode, LabError> {
         Command::Down(arguments) => down(&arguments),
         Command::Status(arguments) => runtime.block_on(show(&arguments)),
         Command::Restart(arguments) => runtime.block_on(restart(&arguments)),
+        Command::Bench(arguments) => runtime.block_on(bench::run(&arguments)),
         Command::Exec(arguments) => exec::run(&arguments),
     }
 }

@@ -47,15 +47,34 @@ impl Program {
     }
 }
 
-/// Puts links to this program under all its names into the network's program directory.
-pub(crate) fn link_all(state: &StateDir) -> Result<(), LabError> {
+/// Which files a network's programs are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Source {
+    /// This one, under all names.
+    Own,
+    /// Those that are shipped, which the build puts beside this one. They start faster: each is only what it must be.
+    Shipped,
+}
+
+/// Puts links to the programs into the network's program directory.
+pub(crate) fn link_all(state: &StateDir, source: Source) -> Result<(), LabError> {
     let own = std::env::current_exe().context(|| "cannot find this program's own file".into())?;
     for program in Program::OTHERS {
+        let file = match source {
+            Source::Own => own.clone(),
+            Source::Shipped => own.with_file_name(program.name()),
+        };
+        if !file.exists() {
+            return Err(LabError::new(format!("{} is not there: build it with\n  {BUILD}", file.display())));
+        }
         let link = state.program(program.name());
-        link_one(&own, &link).context(|| format!("cannot link {} to {}", link.display(), own.display()))?;
+        link_one(&file, &link).context(|| format!("cannot link {} to {}", link.display(), file.display()))?;
     }
     Ok(())
 }
+
+const BUILD: &str =
+    "cargo build --release -p calico-node -p calico-cni -p calico-ipam -p calicoctl --no-default-features";
 
 /// A hard link stays what it is when the program is built anew; across file systems a symbolic one must do.
 fn link_one(own: &Path, link: &Path) -> io::Result<()> {

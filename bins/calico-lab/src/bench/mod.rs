@@ -1,0 +1,175 @@
+//! Benchmarks that compare with a peer, measured in the same run on the same generated input.
+//!
+//! Each benchmark is one file, whose opening names its peer, its limit and its target. Everything happens in private namespaces.
+//! Times are medians with their spread over repetitions; nothing here asserts one.
+
+mod attach;
+mod policy;
+mod routes;
+mod stats;
+
+use std::process::ExitCode;
+
+use serde::Serialize;
+
+use crate::cli::BenchArgs;
+use crate::error::LabError;
+use crate::interruptible;
+use crate::progress::Progress;
+use crate::report;
+use stats::{Machine, Spread};
+
+/// What a benchmark found, as `--json` prints it.
+#[derive(Debug, Serialize)]
+pub(crate) struct Finding {
+    /// Benchmark.
+    id: &'static str,
+    /// What was measured.
+    what: String,
+    /// Unit of both measurements.
+    unit: &'static str,
+    /// Our measurement.
+    ours: Spread,
+    /// The peer's, of the same run.
+    peer: Option<Spread>,
+    /// The peer, with its version.
+    peer_name: String,
+    /// `measured` in this run, or `published` by somebody.
+    peer_source: &'static str,
+    /// How many times better than the peer; above 1 is better, whatever the unit.
+    ratio: Option<f64>,
+    /// What we want.
+    target: &'static str,
+    /// Whether this run has it; none where the target cannot be told from this run alone.
+    met: Option<bool>,
+    /// What the kernel can do at best.
+    limit: &'static str,
+    /// Where it was measured.
+    machine: Machine,
+    /// Measured beside it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    further: Vec<Further>,
+}
+
+/// Something measured beside the main thing.
+#[derive(Debug, Serialize)]
+struct Further {
+    what: &'static str,
+    unit: &'static str,
+    ours: Spread,
+    peer: Option<Spread>,
+    target: &'static str,
+}
+
+/// A benchmark.
+struct Benchmark {
+    id: &'static str,
+    what: &'static str,
+    peer: &'static str,
+    target: &'static str,
+}
+
+const ALL: [Benchmark; 4] = [policy::P4, policy::P5, routes::P8, attach::P12];
+
+/// `bench`.
+pub(crate) async fn run(arguments: &BenchArgs) -> Result<ExitCode, LabError> {
+    let Some(id) = &arguments.id else {
+        return list(arguments.json).map(|()| ExitCode::SUCCESS);
+    };
+    crate::require_root()?;
+    let progress = Progress::start();
+    if cfg!(debug_assertions) {
+        progress.done("this is a debug build: its figures mean nothing; build with --release");
+    }
+    let finding = match id.to_ascii_uppercase().as_str() {
+        "P4" => interruptible(policy::member(&progress)).await?,
+        "P5" => interruptible(policy::endpoint(&progress)).await?,
+        "P8" => interruptible(routes::run(&progress)).await?,
+        "P12" => interruptible(attach::run(&progress)).await?,
+        _ => return Err(LabError::Usage(format!("no benchmark {id:?}: `calico-lab bench --list` shows them"))),
+    };
+    drop(progress);
+    if arguments.json {
+        report::print_json(&finding)?
+    } else {
+        finding.print()
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn list(json: bool) -> Result<(), LabError> {
+    if json {
+        let one = |benchmark: &Benchmark| {
+            let Benchmark { id, what, peer, target } = benchmark;
+            serde_json::json!({"id": id, "what": what, "peer": peer, "target": target})
+        };
+        return report::print_json(&ALL.iter().map(one).collect::<Vec<_>>());
+    }
+    let mut table = report::table(["ID", "MEASURES", "PEER", "TARGET"]);
+    for benchmark in &ALL {
+        table.add_row([benchmark.id, benchmark.what, benchmark.peer, benchmark.target]);
+    }
+    println!("{table}");
+    Ok(())
+}
+
+impl Finding {
+    fn print(&self) {
+        let mut table = report::table(["", "OURS", "PEER", "UNIT", "TARGET"]);
+        let show = |spread: &Option<Spread>| spread.as_ref().map_or_else(|| "-".into(), ToString::to_string);
+        let ours = self.ours.to_string();
+        table.add_row([self.what.clone(), ours, show(&self.peer), self.unit.into(), self.target.into()]);
+        for further in &self.further {
+            let (ours, peer) = (further.ours.to_string(), show(&further.peer));
+            table.add_row([further.what.into(), ours, peer, further.unit.into(), further.target.into()]);
+        }
+        println!("{}: beside {} ({})\n{table}", self.id, self.peer_name, self.peer_source);
+        if let Some(ratio) = self.ratio {
+            println!("{ratio:.1} times as good as the peer");
+        }
+        match self.met {
+            Some(true) => println!("target met"),
+            Some(false) => println!("target NOT met"),
+            None => println!("whether the target is met cannot be told from this run alone"),
+        }
+        println!("limit: {}", self.limit);
+        println!("{}", self.machine);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn findings_have_the_agreed_shape() {
+        let finding = Finding {
+            id: "P0",
+            what: "nothing".into(),
+            unit: "ms",
+            ours: Spread::of(vec![1.0, 3.0, 2.0]).unwrap(),
+            peer: None,
+            peer_name: "nobody".into(),
+            peer_source: "measured",
+            ratio: None,
+            target: "none",
+            met: Some(true),
+            limit: "none",
+            machine: Machine::look(),
+            further: Vec::new(),
+        };
+        let json = serde_json::to_value(&finding).unwrap();
+        let keys = ["id", "unit", "ours", "peer", "peer_name", "ratio", "target", "met", "limit", "machine"];
+        for key in keys {
+            assert!(json.get(key).is_some(), "{key}");
+        }
+        assert_eq!(json["ours"], serde_json::json!({"median": 2.0, "least": 1.0, "most": 3.0, "samples": 3}));
+    }
+
+    #[test]
+    fn ids_are_distinct() {
+        let mut ids: Vec<&str> = ALL.iter().map(|benchmark| benchmark.id).collect();
+        ids.dedup();
+        assert_eq!(ids.len(), ALL.len());
+    }
+}

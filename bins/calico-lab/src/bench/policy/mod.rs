@@ -1,0 +1,201 @@
+//! P4 and P5: one small change on a host with much policy, from the graph's input to the kernel's acknowledgement: graph, renderer,
+//! reconciler and Linux backend as the agent wires them.
+//!
+//! P4: one member joins one of 2 000 sets of 100 members, in a table of 2 000 policies with 10 rules each. P5: one endpoint comes to
+//! a host with 3 policies and 10 000 other endpoints, with a route and a neighbour of its own.
+//!
+//! Peer: `nft` with the same elements and the same table (for P5 it writes neither route nor neighbour). Limits: 3 µs for an element
+//! of a plain set; for an element with a verdict 0.35 µs for each chain in the namespace. Targets: 60 µs and 150 µs.
+
+mod host;
+mod objects;
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use calico_core::net::InterfaceName;
+use calico_core::render::TABLE;
+use calico_core::table::{Datum, Element, ElementDelta, Verdict};
+use calico_dataplane::netns::{Netns, Request, RouteSocket, VethEnd};
+use serde_json::Value;
+
+use super::stats::{Machine, Spread, version_of};
+use super::{Benchmark, Finding};
+use crate::error::{Context, LabError};
+use crate::progress::Progress;
+use host::Host;
+use objects::{OTHERS, common_policy, group_of_members, local_endpoint, remote_endpoint};
+
+pub(super) const P4: Benchmark = Benchmark {
+    id: "P4",
+    what: "one set member, 2 000 sets × 100, 2 000 policies × 10 rules",
+    peer: "nft",
+    target: "60 µs",
+};
+
+pub(super) const P5: Benchmark = Benchmark {
+    id: "P5",
+    what: "one endpoint added, 3 policies, 10 000 other endpoints",
+    peer: "nft",
+    target: "150 µs",
+};
+
+/// Measured changes of ours, and of the peer, who is slower.
+const OURS: u16 = 200;
+const PEERS: u16 = 10;
+
+/// P4.
+pub(super) async fn member(progress: &Progress) -> Result<Finding, LabError> {
+    let mut documents = vec![local_endpoint(0)];
+    for group in 0..2000 {
+        documents.extend(group_of_members(group));
+    }
+    let change = |number: u16| remote_endpoint(u32::from(number), u32::from(number) * 7 % 2000);
+    let measured = measure(progress, "P4", documents, 0, change).await?;
+    measured.finding(P4.id, P4.what, P4.target, 60.0, "3 to 36 µs: one plain element in a transaction of its own")
+}
+
+/// P5.
+pub(super) async fn endpoint(progress: &Progress) -> Result<Finding, LabError> {
+    let mut documents: Vec<Value> = (0..3).map(common_policy).collect();
+    documents.extend((0..10_000).map(|number| local_endpoint(OTHERS + number)));
+    let change = |number: u16| local_endpoint(u32::from(number));
+    let measured = measure(progress, "P5", documents, OURS, change).await?;
+    measured.finding(P5.id, P5.what, P5.target, 150.0, "18 to 23 µs at 20 chains")
+}
+
+struct Measured {
+    ours: Spread,
+    peer: Spread,
+}
+
+impl Measured {
+    fn finding(
+        self,
+        id: &'static str,
+        what: &str,
+        target: &'static str,
+        target_us: f64,
+        limit: &'static str,
+    ) -> Result<Finding, LabError> {
+        Ok(Finding {
+            id,
+            what: what.into(),
+            unit: "µs",
+            ours: self.ours,
+            peer: Some(self.peer),
+            peer_name: version_of("nft", "--version"),
+            peer_source: "measured",
+            ratio: Some(self.peer.median / self.ours.median),
+            target,
+            met: Some(self.ours.median <= target_us),
+            limit,
+            machine: Machine::look(),
+            further: Vec::new(),
+        })
+    }
+}
+
+/// Loads `documents` into a host of its own that has interfaces for `links` endpoints, then measures changes one by one.
+async fn measure(
+    progress: &Progress,
+    id: &str,
+    documents: Vec<Value>,
+    links: u16,
+    change: impl Fn(u16) -> Value + Sync,
+) -> Result<Measured, LabError> {
+    let failed = || "cannot make a namespace for the benchmark".to_owned();
+    progress.step(format!("{id}: loading"));
+    let netns = Netns::anonymous().context(failed)?;
+    add_links(&netns, links)?;
+    let work = || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        runtime.context(|| "cannot start".into())?.block_on(async {
+            let mut host = Host::open()?;
+            host.load(documents).await?;
+            progress.step(format!("{id}: measuring"));
+            let mut ours = Vec::new();
+            let mut elements = Vec::new();
+            for number in 0..OURS {
+                let (took, delta) = host.change(&change(number)).await?;
+                ours.push(took.as_secs_f64() * 1e6);
+                elements = delta.elements;
+            }
+            let mut peer = Vec::new();
+            for number in 0..PEERS {
+                peer.push(nft(&script(&elements, number))?.as_secs_f64() * 1e6);
+            }
+            let none = || LabError::new("nothing was measured");
+            let (ours, peer) = (Spread::of(ours).ok_or_else(none)?, Spread::of(peer).ok_or_else(none)?);
+            Ok(Measured { ours, peer })
+        })
+    };
+    // Blocking work on purpose: nothing else may run beside it.
+    netns.run(work).context(failed)?
+}
+
+/// Veths for the endpoints to come; their peers stay beside them.
+fn add_links(netns: &Netns, count: u16) -> Result<(), LabError> {
+    let failed = || "cannot make interfaces for the benchmark".to_owned();
+    let mut routes = RouteSocket::open_in(netns).context(failed)?;
+    let lo: InterfaceName = "lo".parse().context(failed)?;
+    let lo = routes.link(lo).context(failed)?.ok_or("no loopback").context(failed)?;
+    routes.carry_out(&[Request::up(lo.index)]).context(failed)?;
+    for number in 0..count {
+        let name = |start: &str| format!("{start}{number}").parse::<InterfaceName>().context(failed);
+        let (near, far) = (name("cali")?, name("far")?);
+        let end = |name| VethEnd { name, netns: None, mac: None };
+        routes.carry_out(&[Request::veth(end(near), end(far), 0)]).context(failed)?;
+        let link = routes.link(near).context(failed)?.ok_or("no link").context(failed)?;
+        routes.carry_out(&[Request::up(link.index)]).context(failed)?;
+    }
+    Ok(())
+}
+
+/// What the peer reads to write the same number of elements of the same kind into the same sets.
+fn script(elements: &[ElementDelta], number: u16) -> String {
+    let mut text = String::new();
+    for change in elements {
+        for element in &change.added {
+            text.push_str(&format!(
+                "add element inet {TABLE} {} {{ {} }}\n",
+                change.set,
+                element_text(element, number)
+            ));
+        }
+    }
+    text
+}
+
+fn element_text(element: &Element, number: u16) -> String {
+    let [high, low] = number.to_be_bytes();
+    let key: Vec<String> = element
+        .key
+        .iter()
+        .map(|datum| match datum {
+            Datum::Interface(_) => format!("\"calipeer{number}\""),
+            Datum::Addr(IpAddr::V4(_)) => Ipv4Addr::new(10, 250, high, low).to_string(),
+            other => other.to_string(),
+        })
+        .collect();
+    let verdict = match &element.verdict {
+        None => String::new(),
+        Some(Verdict::Goto(chain)) => format!(" : goto {chain}"),
+        Some(Verdict::Jump(chain)) => format!(" : jump {chain}"),
+        Some(Verdict::Accept) => " : accept".into(),
+        Some(_) => " : drop".into(),
+    };
+    key.join(" . ") + &verdict
+}
+
+fn nft(script: &str) -> Result<Duration, LabError> {
+    let failed = || "cannot run nft (Debian: nftables)".to_owned();
+    let begun = Instant::now();
+    let mut child = Command::new("nft").args(["-f", "-"]).stdin(Stdio::piped()).spawn().context(failed)?;
+    if let Some(mut input) = child.stdin.take() {
+        std::io::Write::write_all(&mut input, script.as_bytes()).context(failed)?;
+    }
+    let status = child.wait().context(failed)?;
+    if status.success() { Ok(begun.elapsed()) } else { Err(LabError::new(format!("nft refused:\n{script}"))) }
+}
