@@ -6,7 +6,6 @@ use std::error::Error;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use calico_cmd::manifest;
 use calico_core::calc::Graph;
 use calico_core::calc::event::EndpointId;
 use calico_core::flow::{Decision, Flow};
@@ -17,8 +16,7 @@ use calico_core::table::{CtState, Hook};
 use calico_core::update::Update;
 use calico_core::verdict::ActiveState;
 use calico_dataplane::recording::{Packet, Ruleset};
-
-const SAMPLE: &str = include_str!("../../data/policy_offline.yaml");
+use calico_examples::{SAMPLE, read};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -29,20 +27,6 @@ fn main() -> Result<(), Box<dyn Error>> {
     };
     println!("{text}");
     Ok(())
-}
-
-/// The documents of a manifest, checked, and completed as they are when they are stored.
-fn read(source: &str, yaml: &str) -> Result<Vec<Resource>, Box<dyn Error>> {
-    let mut resources = Vec::new();
-    for document in manifest::read(source, yaml)? {
-        let kind = document.kind().and_then(Kind::from_name).ok_or("a document of unknown kind")?;
-        let place = |fault| format!("{}: {fault}", document.place(&fault));
-        let mut resource = Resource::decode_strict(kind, &document.value, None)
-            .map_err(|faults| faults.into_iter().map(place).collect::<Vec<_>>().join("\n"))?;
-        resource.fill_defaults().map_err(place)?;
-        resources.push(resource);
-    }
-    Ok(resources)
 }
 
 /// The flow passes the host of its source, then that of its destination.
