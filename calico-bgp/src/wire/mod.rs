@@ -25,6 +25,9 @@ pub(crate) mod reader;
 pub mod refresh;
 pub mod update;
 
+#[cfg(test)]
+mod tests;
+
 pub use attribute::{
     Aggregator, AsPath, AttributeFault, FaultReason, Origin, OtherAttribute, PathAttributes, Treatment,
 };

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::io::{BufRead, BufReader, Write as _};
 use std::net::{IpAddr, Ipv4Addr};
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -104,7 +104,7 @@ fn spawn(directory: &TempDir, as_number: u32, our_as: u32, blocks: &[&str], reco
     command.spawn().expect("this test needs `bird` (Debian package bird2)")
 }
 
-fn configuration(log: &PathBuf, as_number: u32, our_as: u32, blocks: &[&str]) -> String {
+fn configuration(log: &Path, as_number: u32, our_as: u32, blocks: &[&str]) -> String {
     let routes: String = blocks.iter().map(|block| format!("    route {block} blackhole;\n")).collect();
     format!(
         "log \"{log}\" all;

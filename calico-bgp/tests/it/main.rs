@@ -3,4 +3,5 @@
 #[cfg(test)]
 mod bird;
 mod native;
+#[cfg(test)]
 mod support;

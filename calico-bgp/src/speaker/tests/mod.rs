@@ -1,0 +1,4 @@
+//! Tests of the whole speaker.
+
+mod faults;
+mod protocol;
