@@ -1,6 +1,39 @@
-//! Converse: a BGP-4 speaker.
-
-extern crate alloc;
+//! Converse: a BGP-4 speaker, and the trait by which a node uses it or another one.
+//!
+//! | You want | Take |
+//! |---|---|
+//! | sessions with real peers | `NativeBackend` (feature `tokio`): apply a [`DesiredBgp`], read [`BgpEvent`]s |
+//! | an agent without BGP, or a test double | [`RecordingBackend`] |
+//! | another daemon behind the same seam | implement [`BgpBackend`], run the conformance suite (feature `testing`) |
+//! | the protocol in your own event loop | [`Speaker`]: bytes, connections and time in; bytes, routes and deadlines out |
+//! | only the messages | [`wire`] |
+//!
+//! ```text
+//! DesiredBgp ─▶ BgpBackend ─▶ runtime (sockets, clock; feature tokio)
+//!                               │ bytes, time          ▲ actions, bytes, deadline
+//!                               ▼                      │
+//!                             Speaker ── session (states, collision, graceful restart, timers)
+//!                               │  └──── rib (adjacent and local RIBs, decision, export)
+//!                               ▼
+//!                             wire (messages, RFC 7606)
+//! ```
+//!
+//! Scope of this version: IPv4 unicast over IPv4, four-octet AS numbers (required of peers), full mesh and external sessions,
+//! route refresh, graceful restart in both roles. Deliberate deviations:
+//!
+//! | From | What | Why |
+//! |---|---|---|
+//! | RFC 4724 4.2 | routes that are stale when the peer restarts a second time stay, up to the first restart's deadline | an agent killed twice in a row must not cut off its pods |
+//! | RFC 4724 4.1 | own prefixes are announced and learned routes reported at once; only the end-of-RIB and the removal of old routes wait | neither can do harm, and a host that is down must not delay a mesh |
+//! | RFC 4271 6.8 | a session Established for less than two seconds still takes part in collision resolution | both ends come to the same answer |
+//! | RFC 4271 8 | the retry timer starts at half a second | a mesh converges as fast as its slowest pair |
+//! | upstream | hold time 90 s instead of BIRD's 240 s | a dead host blackholes its pods for as long |
+//! | upstream | both ends of a mesh session connect; one has a head start | either end may be the one that restarts |
+//!
+//! For review: nothing outside `runtime` may know sockets, tasks or clocks; nothing may grow with what a peer sends except by
+//! the number of its prefixes; every way to end a session must say what becomes of the routes.
+//!
+//! [`DesiredBgp`]: calico_core::bgp::DesiredBgp
 
 mod backend;
 mod rib;

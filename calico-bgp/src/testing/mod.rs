@@ -1,7 +1,10 @@
-//! For tests of this crate and of its users: a simulated network, and fuzz bodies.
+//! For tests of this crate and of its users: the conformance suite of [`BgpBackend`](crate::BgpBackend), a simulated network,
+//! and fuzz bodies.
 
+mod conformance;
 mod fuzz;
 mod simulation;
 
+pub use conformance::{Side, backends_converse};
 pub use fuzz::{fuzz_framer, fuzz_open, fuzz_speaker, fuzz_update};
 pub use simulation::Simulation;

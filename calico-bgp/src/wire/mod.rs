@@ -9,7 +9,7 @@
 //! NOTIFICATION it names; an [`AttributeFault`] names the milder treatment of RFC 7606 that was applied.
 //!
 //! Two-octet AS sessions, add-path, extended messages and further families are left out on purpose; each has one place to go:
-//! [`open::Capability`], [`nlri`] and one file in [`attribute`].
+//! [`Capability`], [`nlri`] and one file in [`attribute`].
 #![warn(clippy::arithmetic_side_effects, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
 
 pub mod attribute;

@@ -3,6 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
+use calico_bgp::testing::{Side, backends_converse};
 use calico_bgp::{BgpBackend, BgpError, NativeBackend, NativeConfig, SessionState, SpeakerConfig};
 use tokio::io::AsyncReadExt;
 
@@ -12,6 +13,17 @@ const A: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 1);
 const B: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 2);
 const STRANGER: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 9);
 const AS: u32 = 64512;
+
+#[test]
+fn the_native_backend_keeps_the_contract() {
+    in_namespace(&[A, B], || async {
+        let side = |address: Ipv4Addr| {
+            let config = NativeConfig { listen: SocketAddr::from((address, PORT)), speaker: SpeakerConfig::default() };
+            Side { backend: NativeBackend::start(config).unwrap(), address, port: PORT }
+        };
+        backends_converse(side(A), side(B), || tokio::time::sleep(Duration::from_millis(5))).await;
+    });
+}
 
 #[test]
 fn two_backends_exchange_routes_and_survive_a_restart() {

@@ -7,7 +7,8 @@ use crate::wire::{AddressFamily, Capability, GracefulRestart, GracefulRestartFam
 /// A body with the capabilities given as bytes, in one optional parameter.
 fn body(my_as: u16, capabilities: &[u8]) -> Vec<u8> {
     let length = u8::try_from(capabilities.len()).unwrap();
-    let parameters = if capabilities.is_empty() { vec![0] } else { [&[length + 2, 2, length], capabilities].concat() };
+    let total = length.saturating_add(2);
+    let parameters = if capabilities.is_empty() { vec![0] } else { [&[total, 2, length], capabilities].concat() };
     [fixed(4, my_as, 90, 0x0a00_0002), parameters].concat()
 }
 

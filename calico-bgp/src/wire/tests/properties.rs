@@ -104,7 +104,8 @@ proptest! {
 /// Everything that fuzzing or an incident has ever found, and a seed per kind of message.
 #[test]
 fn the_corpus_is_survived() {
-    let targets: [(&str, fn(&[u8])); 4] =
+    type Target = fn(&[u8]);
+    let targets: [(&str, Target); 4] =
         [("framer", fuzz_framer), ("open", fuzz_open), ("update", fuzz_update), ("speaker", fuzz_speaker)];
     for (name, target) in targets {
         let directory = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../fuzz/corpus/bgp").join(name);
