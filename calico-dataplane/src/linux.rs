@@ -1,6 +1,7 @@
 //! The Linux backend: nf_tables, route netlink and `/proc/sys`, in one network namespace.
 
 use async_trait::async_trait;
+use calico_core::net::InterfaceName;
 use calico_core::table::Delta;
 
 use crate::netlink::Routing;
@@ -14,21 +15,25 @@ use crate::{ApplyReport, Dataplane, DataplaneError, HostChange, Observed};
 #[non_exhaustive]
 pub struct LinuxConfig {
     /// What the names of workload interfaces start with. Default: `cali`.
-    pub workload_prefix: String,
+    pub workload_prefixes: Vec<InterfaceName>,
 }
 
 impl Default for LinuxConfig {
     fn default() -> Self {
-        Self { workload_prefix: "cali".into() }
+        Self { workload_prefixes: vec![InterfaceName::CALI] }
     }
 }
 
 impl LinuxConfig {
-    /// With another prefix of workload interfaces.
+    /// With other prefixes of workload interfaces.
     #[must_use]
-    pub fn with_workload_prefix(mut self, prefix: impl Into<String>) -> Self {
-        self.workload_prefix = prefix.into();
+    pub fn with_workload_prefixes(mut self, prefixes: impl IntoIterator<Item = InterfaceName>) -> Self {
+        self.workload_prefixes = prefixes.into_iter().collect();
         self
+    }
+
+    pub(crate) fn is_workload(&self, interface: InterfaceName) -> bool {
+        self.workload_prefixes.iter().any(|prefix| interface.as_str().starts_with(prefix.as_str()))
     }
 }
 
@@ -65,7 +70,7 @@ impl LinuxDataplane {
         let settings = Settings::open()?;
         let ruleset = Ruleset::open()?;
         let routing = Routing::open()?;
-        let monitor = Monitor::open(&config.workload_prefix, ruleset.port(), routing.port());
+        let monitor = Monitor::open(config.clone(), ruleset.port(), routing.port());
         let monitor = monitor.map_err(|source| DataplaneError::Kernel {
             operation: "subscribe to",
             object: "netlink notifications".into(),
@@ -81,8 +86,7 @@ impl Dataplane for LinuxDataplane {
         let listing = self.ruleset.list()?;
         let links = self.routing.links()?;
         let routes = self.routing.routes(&links)?;
-        let prefix = self.config.workload_prefix.clone();
-        let neighbors = self.routing.neighbors(&links, |interface| interface.as_str().starts_with(&prefix))?;
+        let neighbors = self.routing.neighbors(&links, |interface| self.config.is_workload(interface))?;
         let by_name = links.by_name();
         self.monitor.know(links);
         Ok(Observed {

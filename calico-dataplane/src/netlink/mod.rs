@@ -12,7 +12,7 @@ pub(crate) mod route;
 pub(crate) mod socket;
 pub(crate) mod wire;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
 use calico_core::net::InterfaceName;
@@ -135,20 +135,27 @@ impl Routing {
         }
     }
 
+    /// A key does not say the class, and only routes of our own protocols may go: each protocol is tried until one fits.
     fn remove_routes(&mut self, delta: &Delta, report: &mut ApplyReport) {
-        let set: std::collections::BTreeSet<_> = delta.routes_set.iter().map(|route| route.key).collect();
-        let mut batch = Batch::new(&mut self.socket);
-        for (tag, key) in delta.routes_removed.iter().enumerate().filter(|(_, key)| !set.contains(key)) {
-            for protocol in route::PROTOCOLS {
+        let set: BTreeSet<_> = delta.routes_set.iter().map(|route| route.key).collect();
+        let mut keys: Vec<_> = delta.routes_removed.iter().filter(|key| !set.contains(key)).collect();
+        for protocol in route::PROTOCOLS {
+            let mut batch = Batch::new(&mut self.socket);
+            for (tag, key) in keys.iter().enumerate() {
                 let message = route::removal(key, protocol);
                 batch.push(tag, route::DELETE, 0, |w| emit(w, &message));
             }
-        }
-        for (tag, error) in batch.finish() {
-            let Some(key) = delta.routes_removed.get(tag) else { continue };
-            if !is(&error, &[Errno::ESRCH, Errno::ENODEV, Errno::ENOENT]) {
-                report.routes.push(RouteFailure { key: *key, error: kernel("remove", &route::name(key))(error) });
+            let mut absent = Vec::new();
+            for (tag, error) in batch.finish() {
+                let Some(key) = keys.get(tag) else { continue };
+                if is(&error, &[Errno::ESRCH, Errno::ENODEV, Errno::ENOENT]) {
+                    absent.push(*key);
+                } else {
+                    let error = kernel("remove", &route::name(key))(error);
+                    report.routes.push(RouteFailure { key: **key, error });
+                }
             }
+            keys = absent;
         }
     }
 
@@ -180,7 +187,7 @@ impl Routing {
 
     fn remove_neighbors(&mut self, delta: &Delta, indices: &mut Indices, report: &mut ApplyReport) {
         let identity = |neighbor: &Neighbor| (neighbor.interface, neighbor.address);
-        let set: std::collections::BTreeSet<_> = delta.neighbors_set.iter().map(identity).collect();
+        let set: BTreeSet<_> = delta.neighbors_set.iter().map(identity).collect();
         for neighbor in &delta.neighbors_removed {
             self.index(neighbor.interface, indices);
         }

@@ -19,7 +19,7 @@ use super::wire::{Message, REPLACE, messages};
 use super::{link, neighbor, readiness, route, socket};
 use crate::nftables::decode::is_ours;
 use crate::nftables::uapi::NEW_GENERATION;
-use crate::{HostChange, LinkState};
+use crate::{HostChange, LinkState, LinuxConfig};
 
 use calico_core::net::InterfaceName;
 
@@ -41,7 +41,7 @@ pub(crate) struct Monitor {
 /// Turns notifications into changes.
 #[derive(Debug)]
 struct Translator {
-    workload_prefix: String,
+    config: LinuxConfig,
     links: Links,
     queue: VecDeque<HostChange>,
 }
@@ -55,16 +55,12 @@ enum Source {
 
 impl Monitor {
     /// Subscribes; what sockets of these ports cause is left out.
-    pub(crate) fn open(workload_prefix: &str, ruleset_port: u32, routing_port: u32) -> io::Result<Self> {
+    pub(crate) fn open(config: LinuxConfig, ruleset_port: u32, routing_port: u32) -> io::Result<Self> {
         Ok(Self {
             ruleset: subscribe(NETLINK_NETFILTER, &[GROUP_NFTABLES], ruleset_port)?,
             routing: subscribe(NETLINK_ROUTE, &GROUPS_ROUTE, routing_port)?,
             buffer: vec![0; BUFFER],
-            state: Translator {
-                workload_prefix: workload_prefix.to_owned(),
-                links: Links::default(),
-                queue: VecDeque::new(),
-            },
+            state: Translator { config, links: Links::default(), queue: VecDeque::new() },
         })
     }
 
@@ -209,7 +205,7 @@ impl Translator {
     #[expect(clippy::needless_pass_by_ref_mut, reason = "one signature for all translations")]
     fn neighbor(&mut self, message: Message<'_>) -> Option<HostChange> {
         let found = neighbor::decode(message.body, &self.links)?;
-        let workload = found.neighbor.interface.as_str().starts_with(&self.workload_prefix);
+        let workload = self.config.is_workload(found.neighbor.interface);
         let present = message.kind == neighbor::NEW && found.permanent;
         workload.then_some(HostChange::Neighbor { neighbor: found.neighbor, present })
     }

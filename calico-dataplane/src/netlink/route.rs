@@ -29,8 +29,8 @@ pub(crate) const DELETE: u16 = 25;
 /// `RTM_GETROUTE`.
 pub(crate) const GET: u16 = 26;
 
-/// The protocol numbers of our classes.
-pub(crate) const PROTOCOLS: [u8; 3] = [LOCAL_WORKLOAD, LOCAL_BLOCK, BGP];
+/// The protocol numbers of our classes, the one of the most routes first.
+pub(crate) const PROTOCOLS: [u8; 3] = [BGP, LOCAL_WORKLOAD, LOCAL_BLOCK];
 
 const LOCAL_WORKLOAD: u8 = 80;
 const LOCAL_BLOCK: u8 = 81;

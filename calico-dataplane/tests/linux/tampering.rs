@@ -1,4 +1,4 @@
-use calico_core::table::{Delta, SetName};
+use calico_core::table::{Delta, RouteKey, SetName};
 use calico_dataplane::testing::sample::{self, chain_name};
 use calico_dataplane::{Dataplane, LinuxDataplane, Observed};
 
@@ -123,5 +123,22 @@ fn another_life_of_the_process_recognises_what_the_last_one_wrote() {
         });
         assert!(blind.apply(&Delta { chains_set: vec![chain.clone()], ..Delta::default() }).await.is_complete());
         assert_eq!(blind.observe().await.unwrap().chains.get(&chain.name).unwrap().base, chain.base);
+    });
+}
+
+#[test]
+fn only_routes_of_our_protocols_are_seen_and_removed() {
+    in_namespace(async |mut dataplane| {
+        for (metric, protocol) in [(1, "static"), (2, "bird"), (3, "186"), (4, "80"), (5, "81"), (6, "82")] {
+            run("ip", &format!("route add blackhole 10.65.0.0/26 metric {metric} proto {protocol}"));
+        }
+        let ours: Vec<_> = dataplane.observe().await.unwrap().routes.into_keys().collect();
+        assert_eq!(ours.iter().map(|key| key.metric).collect::<Vec<_>>(), [4, 5, 6]);
+        let every = (1..=6).map(|metric| RouteKey { metric, ..*ours.first().unwrap() });
+        let delta = Delta { routes_removed: every.collect(), ..Delta::default() };
+        assert!(dataplane.apply(&delta).await.is_complete());
+        let left = run("ip", "route show type blackhole");
+        assert_eq!(left.lines().count(), 3, "{left}");
+        assert!(dataplane.observe().await.unwrap().routes.is_empty());
     });
 }
