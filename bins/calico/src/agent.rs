@@ -51,3 +51,83 @@ impl Agent for ControlSocket {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::{BufRead, BufReader, Write};
+    use std::os::unix::net::UnixListener;
+    use std::path::Path;
+
+    use calico_core::cni::{Invocation, Request};
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn request(conf: &Value) -> Box<Request> {
+        let variables: Variables = [
+            ("CNI_COMMAND", "ADD"),
+            ("CNI_CONTAINERID", "c1"),
+            ("CNI_NETNS", "/run/netns/a"),
+            ("CNI_IFNAME", "eth0"),
+            ("CNI_PATH", "/"),
+        ]
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .into();
+        match Invocation::parse(&|name: &str| variables.get(name).cloned(), conf.to_string().as_bytes()) {
+            Ok(Invocation::Run(request)) => request,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn wait(conf: &Value, variables: &Variables) {
+        let request = request(conf);
+        let identity = Identity::of(&request, "n", "cali").unwrap();
+        ControlSocket::new(&request.conf, variables).wait(&identity);
+    }
+
+    /// What an agent at `path` is asked, which answers with `answer`.
+    fn agent(path: &Path, answer: &'static str) -> std::thread::JoinHandle<Value> {
+        let listener = UnixListener::bind(path).unwrap();
+        std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut line = String::new();
+            BufReader::new(stream.try_clone().unwrap()).read_line(&mut line).unwrap();
+            stream.write_all(answer.as_bytes()).unwrap();
+            serde_json::from_str(&line).unwrap()
+        })
+    }
+
+    #[test]
+    fn asks_the_agent_for_the_endpoint() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("s");
+        let enforced = agent(&path, "{\"v\":1,\"id\":1,\"ok\":{\"kind\":\"enforced\"}}\n");
+        wait(&json!({"name": "net", "control_socket": path, "policy_setup_timeout_seconds": 3}), &Variables::new());
+        let asked = enforced.join().unwrap();
+        assert_eq!((&asked["verb"], &asked["timeout_ms"]), (&json!("wait-endpoint"), &json!(3000)));
+        assert_eq!((&asked["namespace"], &asked["name"]), (&json!("default"), &json!("n-cni-c1-eth0")));
+    }
+
+    #[test]
+    fn the_environment_names_the_socket_and_a_refusal_is_no_failure() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("s");
+        let late = agent(&path, "{\"v\":1,\"id\":1,\"error\":{\"code\":\"timeout\",\"message\":\"late\"}}\n");
+        let variables = [(SOCKET_ENV.to_owned(), path.to_str().unwrap().to_owned())].into();
+        wait(&json!({"name": "net"}), &variables);
+        assert_eq!(late.join().unwrap()["timeout_ms"], 10_000);
+        // Nobody listens any more: neither with nor without a configured wait is that a failure.
+        wait(&json!({"name": "net"}), &variables);
+        wait(&json!({"name": "net", "policy_setup_timeout_seconds": 1}), &variables);
+    }
+
+    #[test]
+    fn no_wait_means_no_connection() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("s");
+        let listener = UnixListener::bind(&path).unwrap();
+        listener.set_nonblocking(true).unwrap();
+        wait(&json!({"name": "net", "control_socket": path, "policy_setup_timeout_seconds": 0}), &Variables::new());
+        assert_eq!(listener.accept().unwrap_err().kind(), std::io::ErrorKind::WouldBlock);
+    }
+}

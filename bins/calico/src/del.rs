@@ -5,8 +5,10 @@
 //! could be given to another workload of the host.
 
 use calico_core::cni::{CniError, Identity, Request};
+use calico_core::net::InterfaceName;
 
-use crate::{Parts, endpoint, links};
+use crate::links::{self, Links};
+use crate::{Parts, endpoint};
 
 /// Detaches the container. What is not there is fine. Without a node name (the agent never ran here) no endpoint can be named, so none
 /// was written by this host.
@@ -23,14 +25,21 @@ pub(crate) async fn del(
             Err(error) => failures.push(error),
         }
     }
-    if let Some(unwanted) = links::unwanted(request, host_interface)
-        && let Err(error) = parts.links.detach(&unwanted)
-        && !error.is_netns_absent()
-    {
-        failures.push(links::failure("cannot detach the container", &error));
-    }
+    failures.extend(detach(request, parts.links, host_interface).err());
     failures.extend(parts.addresses.del(request).await.err());
     join(failures)
+}
+
+/// Takes the interface away. A namespace that is gone took it along.
+pub(crate) fn detach(
+    request: &Request,
+    links: &dyn Links,
+    host_interface: Option<InterfaceName>,
+) -> Result<(), CniError> {
+    match links::unwanted(request, host_interface).map(|unwanted| links.detach(&unwanted)) {
+        Some(Err(error)) if !error.is_netns_absent() => Err(links::failure("cannot detach the container", &error)),
+        _ => Ok(()),
+    }
 }
 
 /// One error for all: the first one's code, everybody's words.

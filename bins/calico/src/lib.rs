@@ -61,7 +61,12 @@ async fn serve(context: &Context<'_>) -> Answer {
     }
     refuse_unsupported(request)?;
     let identity = identity(request, variables);
-    let store = plugin::store(&request.conf, variables).await?;
+    let store = match plugin::store(&request.conf, variables).await {
+        Ok(store) => store,
+        // What needs no datastore is done; the runtime will come again for the rest.
+        Err(error) if request.command == Command::Del => return del::detach(request, &Kernel, None).and(Err(error)),
+        Err(error) => return Err(error),
+    };
     let addresses = delegate(context, &store, &identity)?;
     let ids = SystemIds::open().map_err(|error| CniError::new(ErrorCode::Io, format!("/dev/urandom: {error}")))?;
     let parts = Parts {

@@ -106,6 +106,19 @@ fn detaches_without_a_namespace_or_a_node_name() {
 }
 
 #[test]
+fn the_interface_goes_even_while_the_datastore_is_away() {
+    let scene = Scene::new();
+    scene.add();
+    let mut conf = scene.conf();
+    conf["datastore_path"] = "/proc/no/such.db".into();
+    let (code, error) = scene.act("DEL", &conf);
+    assert_eq!((code, document(&error)["code"].as_u64()), (1, Some(11)), "{error}");
+    assert!(Scene::interfaces(&scene.host).is_empty());
+    assert_eq!(scene.act("DEL", &scene.conf()), (0, String::new()));
+    assert!(scene.traces().is_empty());
+}
+
+#[test]
 fn refuses_the_hosts_own_namespace_and_an_occupied_name() {
     let scene = Scene::new();
     let mut variables = calico_ipam::plugin::Variables::new();
