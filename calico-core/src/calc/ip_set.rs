@@ -57,7 +57,13 @@ enum Members {
 enum Contribution {
     Nothing,
     One(Cidr),
-    Many(Box<(Box<[Cidr]>, Box<[ItemPort]>)>),
+    Many(Box<Several>),
+}
+
+#[derive(Debug, PartialEq, Eq)]
+struct Several {
+    nets: Box<[Cidr]>,
+    ports: Box<[ItemPort]>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -256,7 +262,7 @@ impl Contribution {
         match nets {
             [] => Self::Nothing,
             [net] if ports.is_empty() => Self::One(*net),
-            nets => Self::Many(Box::new((nets.into(), ports))),
+            nets => Self::Many(Box::new(Several { nets: nets.into(), ports })),
         }
     }
 
@@ -264,13 +270,13 @@ impl Contribution {
         match self {
             Self::Nothing => &[],
             Self::One(net) => core::slice::from_ref(net),
-            Self::Many(many) => &many.0,
+            Self::Many(many) => &many.nets,
         }
     }
 
     fn ports(&self) -> &[ItemPort] {
         match self {
-            Self::Many(many) => &many.1,
+            Self::Many(many) => &many.ports,
             Self::Nothing | Self::One(_) => &[],
         }
     }
