@@ -11,6 +11,23 @@ use super::{BgpBackend, BgpError, BgpEvent, BgpStatus, PeerStatus, SessionState}
 /// For embedders and tests that want an agent without BGP on the wire.
 ///
 /// All clones are one backend: keep one to script events and to look at what was applied.
+///
+/// ```
+/// use calico_bgp::{BgpBackend, BgpEvent, RecordingBackend};
+///
+/// # let runtime = tokio::runtime::Builder::new_current_thread().build()?;
+/// # runtime.block_on(async {
+/// let seen = RecordingBackend::new();
+/// let mut backend = seen.clone();
+/// backend.apply(&Default::default()).await?;
+/// assert_eq!(backend.next_event().await?, BgpEvent::Settled);
+/// seen.script(BgpEvent::RouteRemoved("10.1.0.0/26".parse().unwrap()));
+/// assert!(matches!(backend.next_event().await?, BgpEvent::RouteRemoved(_)));
+/// assert_eq!(seen.applied().len(), 1);
+/// # Ok::<(), calico_bgp::BgpError>(())
+/// # })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, Clone, Default)]
 pub struct RecordingBackend {
     shared: Arc<Mutex<Recorded>>,

@@ -35,6 +35,24 @@ impl Default for NativeConfig {
 }
 
 /// Our speaker, running. Dropping it closes the connections without a word, as `kill -9` would.
+///
+/// ```
+/// use calico_bgp::{BgpBackend, BgpEvent, NativeBackend, NativeConfig};
+/// use calico_core::bgp::{DesiredBgp, LocalSpeaker};
+/// use calico_core::net::AsNumber;
+///
+/// # let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+/// # runtime.block_on(async {
+/// let config = NativeConfig { listen: "127.0.0.1:0".parse()?, ..NativeConfig::default() };
+/// let mut backend = NativeBackend::start(config)?;
+/// let own = "192.168.0.1".parse()?;
+/// let local = LocalSpeaker { node: "a".into(), as_number: AsNumber::DEFAULT, router_id: own, ipv4: Some(own) };
+/// backend.apply(&DesiredBgp { local: Some(local), ..DesiredBgp::default() }).await?;
+/// assert_eq!(backend.next_event().await?, BgpEvent::Settled, "no peers, nothing to wait for");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub struct NativeBackend {
     shared: Arc<Shared>,

@@ -90,6 +90,31 @@ pub enum Action {
 /// nor a consumer that does not poll makes it grow.
 ///
 /// Dropping it says nothing to anybody: peers that know graceful restart keep our routes.
+///
+/// ```
+/// use calico_bgp::{Action, Speaker, SpeakerConfig, Timestamp};
+/// use calico_core::bgp::{DesiredBgp, DesiredPeer, LocalSpeaker, PeerKind};
+/// use calico_core::net::AsNumber;
+///
+/// let own = "192.168.0.2".parse()?;
+/// let as_number = AsNumber::DEFAULT;
+/// let peer = DesiredPeer { address: "192.168.0.1".parse()?, port: 179, as_number, kind: PeerKind::Mesh, name: "b".into() };
+/// let desired = DesiredBgp {
+///     local: Some(LocalSpeaker { node: "a".into(), as_number, router_id: own, ipv4: Some(own) }),
+///     peers: vec![peer],
+///     originated: vec!["10.1.0.0/26".parse()?],
+/// };
+///
+/// let mut speaker = Speaker::new(SpeakerConfig::default());
+/// speaker.set_desired(Timestamp::ZERO, &desired);
+/// speaker.handle_timeout(Timestamp::ZERO);
+/// let Some(Action::Connect { connection, .. }) = speaker.poll_action() else { panic!("it calls at once") };
+/// speaker.handle_connected(Timestamp::ZERO, connection);
+/// let mut open = Vec::new();
+/// speaker.poll_transmit(connection, &mut open);
+/// assert_eq!(open[18], 1, "an OPEN");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub struct Speaker {
     config: SpeakerConfig,

@@ -1,12 +1,15 @@
 //! What goes out: control messages at once, routes as fast as the connection drains.
 
-use core::net::IpAddr;
+use core::net::Ipv4Addr;
+use std::collections::HashMap;
+use std::sync::Arc;
 
 use calico_core::net::Cidr;
 
 use super::{ConnectionId, Speaker};
 use crate::rib::{ExportTarget, Exporter, Sent, Step};
 use crate::time::Timestamp;
+use crate::wire::PathAttributes;
 use crate::wire::update::{encode_announcements, encode_end_of_rib, encode_withdrawals};
 
 /// Prefixes looked at in one go: some full messages, and far less than a hold time of work.
@@ -70,7 +73,7 @@ impl Speaker {
     }
 
     /// Tells the transport that a peer's established connection has something to send.
-    pub(super) fn mark_ready(&mut self, address: IpAddr) {
+    pub(super) fn mark_ready(&mut self, address: core::net::IpAddr) {
         let established = self.peers.get_mut(&address).and_then(|peer| peer.established().map(|known| known.id));
         if let Some(id) = established {
             self.notify(id);
@@ -88,16 +91,21 @@ impl Speaker {
 /// Withdrawals first, then announcements grouped by what they say, then the marker.
 fn encode(steps: Vec<Step>, into: &mut Vec<u8>) {
     let mut withdrawn: Vec<Cidr> = Vec::new();
+    // By identity of the interned set; the list keeps the order, and with it runs from one seed equal.
+    let mut places: HashMap<(*const PathAttributes, Ipv4Addr), usize> = HashMap::new();
     let mut groups: Vec<(Sent, Vec<Cidr>)> = Vec::new();
     let mut end_of_rib = false;
     for step in steps {
         match step {
             Step::Withdraw(prefix) => withdrawn.push(prefix),
             Step::EndOfRib => end_of_rib = true,
-            Step::Announce(prefix, sent) => match groups.iter_mut().find(|(known, _)| *known == sent) {
-                Some((_, prefixes)) => prefixes.push(prefix),
-                None => groups.push((sent, vec![prefix])),
-            },
+            Step::Announce(prefix, sent) => {
+                let place = *places.entry((Arc::as_ptr(&sent.attributes), sent.next_hop)).or_insert(groups.len());
+                match groups.get_mut(place) {
+                    Some((_, prefixes)) => prefixes.push(prefix),
+                    None => groups.push((sent, vec![prefix])),
+                }
+            }
         }
     }
     into.extend(encode_withdrawals(&withdrawn).into_iter().flatten());

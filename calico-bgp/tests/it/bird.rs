@@ -202,6 +202,54 @@ fn bird_keeps_our_routes_while_we_restart() {
     });
 }
 
+/// Our speaker as a process, to be killed.
+struct Process(Child);
+
+impl Process {
+    fn start(blocks: &[&str]) -> Self {
+        // Beside the directory of the test programs.
+        let program = std::env::current_exe().unwrap().parent().unwrap().with_file_name("examples").join("speak");
+        let mut command = Command::new(&program);
+        command.args([US.to_string(), BIRD.to_string(), PORT.to_string(), "64512".to_owned()]).args(blocks);
+        command.stdin(Stdio::null()).stdout(Stdio::null());
+        let child = command.spawn();
+        let build = "cargo build -p calico-bgp --features tokio --example speak";
+        Self(child.unwrap_or_else(|error| panic!("{}: {error}; `{build}` makes it", program.display())))
+    }
+
+    /// SIGKILL.
+    fn kill(mut self) {
+        self.0.kill().unwrap();
+        self.0.wait().unwrap();
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn bird_keeps_the_routes_of_a_process_that_is_killed() {
+    in_namespace(&[US, BIRD], || async {
+        let bird = Bird::start(64512, 64512, &["10.2.0.0/26"]);
+        let both = set(&["10.1.0.0/26", "10.1.0.64/26"]);
+        let process = Process::start(&["10.1.0.0/26", "10.1.0.64/26"]);
+        bird.until("bird has our blocks", |bird| bird.learned() == both).await;
+        process.kill();
+        bird.until("bird has noticed", |bird| {
+            bird.ask("show protocols all native").is_some_and(|state| !state.contains("Established"))
+        })
+        .await;
+        assert_eq!(bird.learned(), both, "bird must keep our routes");
+        let again = Process::start(&["10.1.0.0/26"]);
+        bird.until("the released block is gone", |bird| bird.learned() == set(&["10.1.0.0/26"])).await;
+        again.kill();
+    });
+}
+
 #[test]
 fn we_keep_birds_routes_while_it_restarts() {
     in_namespace(&[US, BIRD], || async {
