@@ -1,12 +1,8 @@
 //! What is said when the input is wrong: one message that names file, document, field and place; nothing written; exit code 1, or 2
 //! for wrong usage.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
-
-mod common;
-
+use crate::common::{Cluster, golden};
 use calico_datastore::{Datastore, Scope};
-use common::{Cluster, golden};
 
 const GOOD: &str = "apiVersion: projectcalico.org/v3\nkind: GlobalNetworkSet\nmetadata:\n  name: good\n";
 const POLICY: &str = "apiVersion: projectcalico.org/v3\nkind: GlobalNetworkPolicy\nmetadata:\n  name: web\nspec:\n";
@@ -107,7 +103,7 @@ fn files_that_cannot_be_read() {
     golden("bad-file.txt", &cluster.type_in("apply -f /nonexistent/policy.yaml", "").transcript());
     golden("bad-empty.txt", &cluster.type_in("apply -f -", "# nothing\n").transcript());
     assert_eq!(cluster.done("apply -f - --skip-empty", "# nothing\n"), "No resources specified\n");
-    golden("bad-config.txt", &common::type_in_environment("get nodes -c /nonexistent.cfg", &[]).transcript());
+    golden("bad-config.txt", &crate::common::type_in_environment("get nodes -c /nonexistent.cfg", &[]).transcript());
 }
 
 #[test]

@@ -1,15 +1,10 @@
 //! The same commands on a real etcd, whose keys must be upstream's.
 
-#![cfg(feature = "etcd")]
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
-
-mod common;
-
 use std::net::TcpListener;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use common::type_in_environment;
+use crate::common::type_in_environment;
 
 /// An etcd of our own, which ends with the test.
 struct Etcd {
@@ -68,14 +63,14 @@ fn what_is_applied_looks_like_upstreams() {
     let run = type_in_environment(&format!("apply -f {file}"), &environment);
     assert_eq!((run.code, run.stdout.as_str()), (0, "Successfully applied 10 resource(s)\n"), "{run:?}");
     let keys = etcd.ctl(&["get", "--prefix", "/calico", "--keys-only"]).unwrap();
-    common::golden(
+    crate::common::golden(
         "etcd-keys.txt",
         &keys.lines().filter(|line| !line.is_empty()).map(|line| format!("{line}\n")).collect::<String>(),
     );
     let key = "/calico/resources/v3/projectcalico.org/globalnetworkpolicies/allow-dns";
-    common::golden("etcd-value.json", &etcd.ctl(&["get", "--print-value-only", key]).unwrap());
+    crate::common::golden("etcd-value.json", &etcd.ctl(&["get", "--print-value-only", key]).unwrap());
     let tables = type_in_environment("get nodes,gnp,wep -A -o wide", &environment);
-    common::golden("etcd-tables.txt", &tables.transcript());
+    crate::common::golden("etcd-tables.txt", &tables.transcript());
     let run = type_in_environment(&format!("delete -f {file}"), &environment);
     assert_eq!((run.code, run.stdout.as_str()), (0, "Successfully deleted 10 resource(s)\n"), "{run:?}");
 }

@@ -1,14 +1,10 @@
 //! What the verbs do and print.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
-
-mod common;
-
+use crate::common::{Cluster, golden};
 use calico_core::resource::{Kind, ResourceKey};
 use calico_datastore::{Datastore, Scope};
-use common::{Cluster, golden};
 
-const CLUSTER: &str = include_str!("cluster.yaml");
+const CLUSTER: &str = include_str!("../cluster.yaml");
 
 fn cluster() -> Cluster {
     let cluster = Cluster::new();
@@ -160,7 +156,7 @@ fn an_unreadable_object_is_reported_beside_the_others() {
 
 #[test]
 fn validate_needs_no_datastore() {
-    let run = common::type_in_environment(
+    let run = crate::common::type_in_environment(
         concat!("validate -f ", env!("CARGO_MANIFEST_DIR"), "/tests/cluster.yaml"),
         &[("DATASTORE_TYPE", "nonsense")],
     );
@@ -174,13 +170,13 @@ fn the_environment_chooses_the_datastore() {
     let environment = [("CALICO_DATASTORE_PATH", path.to_str().unwrap())];
     let file = directory.path().join("policy.yaml");
     std::fs::write(&file, policy("one", "{}")).unwrap();
-    let run = common::type_in_environment(&format!("apply -f {}", file.display()), &environment);
+    let run = crate::common::type_in_environment(&format!("apply -f {}", file.display()), &environment);
     assert_eq!(run.code, 0, "{run:?}");
-    let run = common::type_in_environment("get gnp -o name", &environment);
+    let run = crate::common::type_in_environment("get gnp -o name", &environment);
     assert_eq!(run.stdout, "globalnetworkpolicy/one\n");
-    let run = common::type_in_environment("version", &environment);
+    let run = crate::common::type_in_environment("version", &environment);
     assert!(run.stdout.contains("sqlite") && run.stdout.contains("calico.db"), "{run:?}");
-    let run = common::type_in_environment("get gnp", &[("DATASTORE_TYPE", "kubernetes")]);
+    let run = crate::common::type_in_environment("get gnp", &[("DATASTORE_TYPE", "kubernetes")]);
     assert_eq!(run.code, 1);
     assert!(run.stderr.starts_with("Failed to create Calico API client: "), "{run:?}");
 }

@@ -1,0 +1,9 @@
+//! The program, typed at as an operator would: on a store in memory, on SQLite and on a real etcd.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod common;
+#[cfg(feature = "etcd")]
+mod etcd;
+mod messages;
+mod verbs;
