@@ -91,13 +91,16 @@ fn read_stat(pid: i32) -> Option<Stat> {
     parse_stat(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
 }
 
-/// `proc(5)`: the command, in parentheses, may itself hold spaces and parentheses; the state is the third field and the start time
-/// the 22nd.
+/// `proc(5)`: the command, in parentheses, may itself hold spaces and parentheses; the state is the third field, the number of
+/// threads the 20th, the start time the 22nd.
 fn parse_stat(text: &str) -> Option<Stat> {
     let (_, rest) = text.rsplit_once(')')?;
     let mut fields = rest.split_ascii_whitespace();
-    let is_dead = matches!(fields.next()?, "Z" | "X");
-    Some(Stat { started: fields.nth(18)?.parse().ok()?, is_dead })
+    let is_zombie = matches!(fields.next()?, "Z" | "X");
+    let threads: u32 = fields.nth(16)?.parse().ok()?;
+    // A process that was killed is a zombie when its first thread has ended; while others have not, its sockets are still open.
+    let is_dead = is_zombie && threads <= 1;
+    Some(Stat { started: fields.nth(1)?.parse().ok()?, is_dead })
 }
 
 const POLL: Duration = Duration::from_millis(5);
@@ -115,6 +118,8 @@ mod tests {
         let stat = parse_stat(text).unwrap();
         assert_eq!((stat.started, stat.is_dead), (4242, false));
         assert!(parse_stat("7 (x) Z").is_none());
+        assert!(!parse_stat(&text.replace("S 1 7", "Z 1 7").replace(" 20 0 1 0 ", " 20 0 2 0 ")).unwrap().is_dead);
+        assert!(parse_stat(&text.replace("S 1 7", "Z 1 7")).unwrap().is_dead);
     }
 
     #[test]

@@ -1,0 +1,14 @@
+//! The lab as its users run it: as a program, as root, against the real kernel.
+
+#[cfg(test)]
+#[path = "lab/fixture.rs"]
+mod fixture;
+#[cfg(test)]
+#[path = "lab/flow.rs"]
+mod flow;
+#[cfg(test)]
+#[path = "lab/main_job.rs"]
+mod main_job;
+#[cfg(test)]
+#[path = "lab/usage.rs"]
+mod usage;

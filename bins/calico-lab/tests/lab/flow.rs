@@ -1,0 +1,106 @@
+//! `kill -9` of an agent at any moment: what was allowed goes on without losing a packet, what was denied stays denied.
+
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use calico_dataplane::netns::named;
+use serde_json::Value;
+
+use crate::fixture::Lab;
+
+const ALLOWED: u16 = 7000;
+const DENIED: u16 = 7001;
+const KILLS: usize = 10;
+
+/// Ports decide, so that one pair of pods carries both flows.
+const POLICY: &str = "\
+apiVersion: projectcalico.org/v3
+kind: GlobalNetworkPolicy
+metadata: {name: only-7000}
+spec:
+  types: [Ingress]
+  ingress:
+    - action: Allow
+      protocol: UDP
+      destination: {ports: [7000]}
+";
+
+#[test]
+fn ten_kills_of_either_agent_lose_no_packet_of_a_1_khz_flow() {
+    let lab = Lab::new();
+    let network: Value = serde_json::from_str(&lab.succeed("up --hosts 2 --pods 1 --json")).unwrap();
+    let policy = lab.state().join("flow.yaml");
+    std::fs::write(&policy, POLICY).unwrap();
+    lab.succeed(&format!("exec net -- calicoctl apply -f {}", policy.display()));
+    lab.succeed("check");
+
+    let address = |index: usize| network["pods"][index]["address"].as_str().unwrap().parse::<IpAddr>().unwrap();
+    let netns = |index: usize| named::open(network["pods"][index]["netns"].as_str().unwrap()).unwrap();
+    let (sender, receiver) = (netns(0), netns(1));
+    let bind =
+        |netns: &calico_dataplane::netns::Netns, to: SocketAddr| netns.run(|| UdpSocket::bind(to)).unwrap().unwrap();
+    let from = bind(&sender, (address(0), 0).into());
+    let allowed = bind(&receiver, (address(1), ALLOWED).into());
+    let denied = bind(&receiver, (address(1), DENIED).into());
+    for socket in [&allowed, &denied] {
+        socket.set_read_timeout(Some(Duration::from_millis(500))).unwrap();
+    }
+
+    let (killed, sent_all) = (AtomicBool::new(false), AtomicBool::new(false));
+    let target = address(1);
+    let (sent, received, leaked) = thread::scope(|scope| {
+        let receiving = scope.spawn(|| count(&allowed, &sent_all));
+        let leaking = scope.spawn(|| count(&denied, &sent_all));
+        let sending = scope.spawn(|| {
+            let sent = send(&from, target, &killed);
+            sent_all.store(true, Ordering::Relaxed);
+            sent
+        });
+        // Should a restart fail, its panic must not leave the other threads at work for ever.
+        let killing = scope.spawn(|| (0..KILLS).for_each(|round| drop(lab.succeed(&restart(round)))));
+        let outcome = killing.join();
+        killed.store(true, Ordering::Relaxed);
+        let counts = (sending.join().unwrap(), receiving.join().unwrap(), leaking.join().unwrap());
+        outcome.unwrap();
+        counts
+    });
+    assert_eq!(received, sent, "packets of the allowed flow were lost");
+    assert_eq!(leaked, 0, "packets of the denied flow went through");
+}
+
+/// Either agent in turn.
+fn restart(round: usize) -> String {
+    format!("restart --kill h{}", round % 2 + 1)
+}
+
+/// Sends to both ports every millisecond, until all kills are over, and returns how many to each. A slot that was
+/// missed is not made up for.
+fn send(from: &UdpSocket, to: IpAddr, done: &AtomicBool) -> usize {
+    let mut sent = 0;
+    let mut next = Instant::now();
+    while !done.load(Ordering::Relaxed) {
+        let number = sent.to_string();
+        from.send_to(number.as_bytes(), (to, ALLOWED)).unwrap();
+        from.send_to(number.as_bytes(), (to, DENIED)).unwrap();
+        sent += 1;
+        next = (next + Duration::from_millis(1)).max(Instant::now());
+        thread::sleep(next.saturating_duration_since(Instant::now()));
+    }
+    sent
+}
+
+/// Counts until nothing came for half a second after the end.
+fn count(socket: &UdpSocket, done: &AtomicBool) -> usize {
+    let mut buffer = [0; 64];
+    let mut received = 0;
+    loop {
+        let ending = done.load(Ordering::Relaxed);
+        match socket.recv(&mut buffer) {
+            Ok(_) => received += 1,
+            Err(_) if ending => return received,
+            Err(_) => {}
+        }
+    }
+}

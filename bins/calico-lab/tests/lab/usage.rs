@@ -1,0 +1,51 @@
+//! What the lab says when it cannot do what it is asked for.
+
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+
+use crate::fixture::{Lab, text};
+
+#[test]
+fn without_root_it_says_so_and_stops_with_2() {
+    // A copy that everybody may execute: the build directory may be closed to others.
+    let directory = tempfile::tempdir().unwrap();
+    let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(directory.path(), open).unwrap();
+    let program = directory.path().join("calico-lab");
+    std::fs::copy(env!("CARGO_BIN_EXE_calico-lab"), &program).unwrap();
+    let output = Command::new(&program).arg("demo").uid(65534).gid(65534).current_dir("/").output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("must be root"), "{}", text(&output.stderr));
+    assert!(output.stdout.is_empty());
+}
+
+#[test]
+fn wrong_words_are_usage_errors() {
+    for words in ["dance", "demo --hosts 0", "demo --datastore x", "up --name ../x", "exec"] {
+        let output = Command::new(env!("CARGO_BIN_EXE_calico-lab")).args(words.split_whitespace()).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{words}: {}", text(&output.stderr));
+    }
+    let help = Command::new(env!("CARGO_BIN_EXE_calico-lab")).arg("--help").output().unwrap();
+    assert_eq!(help.status.code(), Some(0));
+    assert!(text(&help.stdout).contains("Exit codes"));
+}
+
+#[cfg(not(feature = "etcd"))]
+#[test]
+fn etcd_without_the_feature_says_what_to_type() {
+    let output = Lab::new().run("up --datastore etcd");
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("--features calico-lab/etcd"), "{}", text(&output.stderr));
+}
+
+#[test]
+fn verbs_that_need_a_network_say_how_to_make_one() {
+    let lab = Lab::new();
+    for words in ["status", "check", "restart h1", "exec h1 -- true"] {
+        let output = lab.run(words);
+        assert_eq!(output.status.code(), Some(1), "{words}");
+        assert!(text(&output.stderr).contains("`calico-lab up` makes one"), "{words}: {}", text(&output.stderr));
+    }
+    assert_eq!(lab.run("down").status.code(), Some(0));
+    lab.assert_gone();
+}
