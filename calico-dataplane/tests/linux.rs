@@ -11,4 +11,5 @@ mod linux {
     mod rendered;
     mod settings;
     mod tampering;
+    mod verdicts;
 }

@@ -11,7 +11,7 @@ use crate::netns::{LinkInfo, Netns, Request, RequestError, RouteSocket, VethEnd}
 ///
 /// When anything fails, what was made is removed again and the error tells what failed. An existing veth of the host
 /// interface's name is replaced, together with its peer; callers that want a repeated request to leave a sound interface alone
-/// look first, with [`inspect`](super::inspect).
+/// look first, with [`inspect`](super::inspect()).
 pub fn attach(request: &AttachRequest) -> Result<Attached, WorkloadError> {
     let container = Netns::open(&request.netns).map_err(WorkloadError::Netns)?;
     let host = Netns::current().map_err(WorkloadError::HostNetns)?;

@@ -7,9 +7,9 @@
 //!
 //! | Function | |
 //! |---|---|
-//! | [`attach`] | makes all of it, or nothing |
-//! | [`inspect`] | tells what is there, for CHECK and for a repeated ADD |
-//! | [`detach`] | removes it; absence is success |
+//! | [`attach()`] | makes all of it, or nothing |
+//! | [`inspect()`] | tells what is there, for CHECK and for a repeated ADD |
+//! | [`detach()`] | removes it; absence is success |
 //!
 //! All three are synchronous, use one netlink socket per namespace and execute no program. The routes to the workload and its
 //! neighbour entry on the host are the agent's, who alone writes them: until it knows the endpoint, its policy drops all traffic

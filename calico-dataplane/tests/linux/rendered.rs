@@ -6,31 +6,38 @@ use calico_core::calc::Graph;
 use calico_core::render::{PolicyRenderer, RenderConfig, Renderer};
 use calico_core::table::Delta;
 use calico_core::testing::{Generator, HOST};
+use calico_core::verdict::ActiveState;
 use calico_dataplane::reconcile::{Driver, ReconcileConfig, Reconciler, Step};
 use calico_dataplane::{Dataplane, LinuxDataplane};
 
 use super::fixture::{in_namespace, nft, open};
 
-struct Node {
-    graph: Graph,
+/// A host's pipeline on a real kernel.
+pub(crate) struct Node {
+    pub(crate) graph: Graph,
+    /// The sum of what the graph said.
+    pub(crate) state: ActiveState,
     renderer: Renderer,
     driver: Driver,
     started: Instant,
 }
 
 impl Node {
-    fn start(dataplane: LinuxDataplane) -> Self {
+    pub(crate) fn start(dataplane: LinuxDataplane) -> Self {
         let renderer = Renderer::new(RenderConfig::default());
         let mut machine = Reconciler::new(renderer.skeleton(), ReconcileConfig::default());
         machine.set_in_sync();
         let driver = Driver::new(machine, Box::new(dataplane));
-        Self { graph: Graph::new(HOST), renderer, driver, started: Instant::now() }
+        Self { graph: Graph::new(HOST), state: ActiveState::default(), renderer, driver, started: Instant::now() }
     }
 
     /// Writes until the kernel holds what it should; the kernel must take every transaction. Returns what was written.
-    async fn settle(&mut self) -> Vec<Delta> {
+    pub(crate) async fn settle(&mut self) -> Vec<Delta> {
         let mut delta = Delta::default();
-        self.graph.flush().iter().for_each(|event| self.renderer.handle(event, &mut delta));
+        for event in self.graph.flush() {
+            self.renderer.handle(&event, &mut delta);
+            self.state.apply(&event);
+        }
         self.driver.machine().desire(&delta);
         let started = self.started;
         let mut written = Vec::new();

@@ -1,4 +1,4 @@
-//! What the kernel lists of our table, as [`ObservedChain`]s and [`ObservedSet`]s.
+//! What the kernel lists of our table, as [`ObservedChain`](crate::ObservedChain)s and [`ObservedSet`](crate::ObservedSet)s.
 //!
 //! Pure: bodies of netlink messages in. Anything may be in a listing, since anybody may write to our table: what is not
 //! recognisable is reported as present without a fingerprint or declaration, so that the reconciler replaces it.
