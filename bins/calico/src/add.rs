@@ -17,6 +17,13 @@ pub(crate) async fn add(request: &Request, identity: &Identity, parts: &Parts<'_
         parts.agent.wait(identity);
         return Ok(result);
     }
+    if let Some(first) = endpoint::first_interface(identity, parts).await? {
+        let container = &identity.container_id;
+        let message = format!(
+            "container {container} is attached as {first} already: a second interface of one workload is not supported"
+        );
+        return Err(CniError::new(ErrorCode::UnsupportedField, message));
+    }
     let mut plan = Plan::new(false);
     let attached = attach(&mut plan, request, identity, parts).await;
     if attached.is_err() {

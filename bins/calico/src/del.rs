@@ -20,8 +20,12 @@ pub(crate) async fn del(
     let mut failures = Vec::new();
     let mut host_interface = None;
     if let Ok(identity) = &identity {
+        // A second interface, whose ADD was refused: address and host interface are the first one's.
+        if endpoint::first_interface(identity, parts).await?.is_some() {
+            return Ok(());
+        }
         match endpoint::withdraw(identity, parts).await {
-            Ok(is_ours) => host_interface = is_ours.then_some(identity.host_interface),
+            Ok(was_ours) => host_interface = was_ours.then_some(identity.host_interface),
             Err(error) => failures.push(error),
         }
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use calico_core::cni::{CniError, Identity, Request, network_profile, workload_endpoint};
 use calico_core::net::{Cidr, Mac};
 use calico_core::resource::{Kind, Metadata, Object, Resource, ResourceKey, WorkloadEndpointSpec};
-use calico_datastore::{Batch, Change, DatastoreError, Precondition, Stored, Write};
+use calico_datastore::{Batch, Change, DatastoreError, Precondition, Scope, Stored, Write};
 use calico_ipam::plugin::datastore_failure;
 
 use crate::Parts;
@@ -17,6 +17,25 @@ const ATTEMPTS: u32 = 6;
 pub(crate) async fn stored(identity: &Identity, parts: &Parts<'_>) -> Result<Option<Stored>, CniError> {
     let found = optional(parts.store.get(&key(identity)).await);
     found.map_err(|error| datastore_failure("cannot read the workload endpoint", &error))
+}
+
+/// The interface by which the container is attached already, if this is a second one. Both would have the host interface's name and
+/// the handle, and so the address, of the first, so a second one is refused. (Upstream answers with the first one's addresses and
+/// makes no interface.) Runtimes call the first one `eth0`, so only for other names the namespace is looked through.
+pub(crate) async fn first_interface(identity: &Identity, parts: &Parts<'_>) -> Result<Option<String>, CniError> {
+    if identity.interface.as_str() == "eth0" {
+        return Ok(None);
+    }
+    let scope = Scope::Namespace { kind: Kind::WorkloadEndpoint, namespace: identity.namespace.as_str().into() };
+    let listing = parts.store.list(&scope).await;
+    let listing = listing.map_err(|error| datastore_failure("cannot list workload endpoints", &error))?;
+    let is_first = |spec: &&WorkloadEndpointSpec| {
+        spec.interface_name == Some(identity.host_interface)
+            && spec.node == *identity.node
+            && spec.container_id == identity.container_id
+            && spec.endpoint != identity.interface.as_str()
+    };
+    Ok(listing.entries.iter().flatten().filter_map(spec).find(is_first).map(|first| first.endpoint.clone()))
 }
 
 /// Its specification.
@@ -55,10 +74,10 @@ pub(crate) async fn publish(
     Ok(())
 }
 
-/// Deletes the endpoint if the container made it; answers whether it was the container's or nobody's.
+/// Deletes the endpoint if the container made it; answers whether there was one to delete.
 pub(crate) async fn withdraw(identity: &Identity, parts: &Parts<'_>) -> Result<bool, CniError> {
     for attempt in 1.. {
-        let Some(stored) = stored(identity, parts).await? else { return Ok(true) };
+        let Some(stored) = stored(identity, parts).await? else { return Ok(false) };
         if !is_ours(&stored, identity) {
             // The workload was made anew in the meantime.
             return Ok(false);

@@ -106,6 +106,31 @@ fn detaches_without_a_namespace_or_a_node_name() {
 }
 
 #[test]
+fn a_second_interface_of_one_workload_is_refused() {
+    let scene = Scene::new();
+    let first = scene.add();
+    let path = scene.container.path().to_str().unwrap().to_owned();
+    let pairs = [("CNI_COMMAND", "ADD"), ("CNI_CONTAINERID", CONTAINER), ("CNI_IFNAME", "eth1"), ("CNI_PATH", "/")];
+    let mut variables: calico_ipam::plugin::Variables =
+        pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
+    variables.insert("CNI_NETNS".into(), path);
+    let (code, error) = scene.act_with(&variables, &scene.conf());
+    assert_eq!((code, document(&error)["code"].as_u64()), (1, Some(2)), "{error}");
+    assert_eq!(Scene::interfaces(&scene.container), ["eth0"]);
+    variables.insert("CNI_COMMAND".into(), "DEL".into());
+    assert_eq!(scene.act_with(&variables, &scene.conf()), (0, String::new()), "the runtime's DEL after a failed ADD");
+    assert_eq!(Scene::interfaces(&scene.container), ["eth0"]);
+    assert_eq!(scene.add(), first, "the first is untouched");
+    variables.insert("CNI_COMMAND".into(), "ADD".into());
+
+    let alone = Scene { container_id: "another".into(), ..Scene::new() };
+    variables.insert("CNI_CONTAINERID".into(), "another".into());
+    variables.insert("CNI_NETNS".into(), alone.container.path().to_str().unwrap().to_owned());
+    let (code, output) = alone.act_with(&variables, &alone.conf());
+    assert_eq!(code, 0, "the only one may have any name: {output}");
+}
+
+#[test]
 fn the_interface_goes_even_while_the_datastore_is_away() {
     let scene = Scene::new();
     scene.add();
