@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
-use calico_core::table::{BaseChain, ChainName, Delta, Element, SetDecl, SetName};
+use calico_core::table::{BaseChain, ChainName, Datum, Delta, Element, SetDecl, SetKind, SetName};
 use netlink_sys::protocols::NETLINK_NETFILTER;
 use nix::errno::Errno;
 
@@ -31,6 +31,8 @@ pub(crate) struct Ruleset {
     /// Chains that hang in a hook as last seen or written (none: in one that we do not know), for the kernel moves none in place
     /// and quietly leaves it hanging when asked for a plain chain.
     hanging: BTreeMap<ChainName, Option<BaseChain>>,
+    /// Which sets, as last seen or written, are interval sets: in one, an address without an end would match all that follow.
+    intervals: BTreeMap<SetName, bool>,
 }
 
 /// What a listing holds.
@@ -47,7 +49,7 @@ type Refusal<'a> = (i32, Subject<'a>);
 impl Ruleset {
     pub(crate) fn open() -> Result<Self, DataplaneError> {
         let socket = RequestSocket::open(NETLINK_NETFILTER).map_err(kernel("open a socket", &"netfilter netlink"))?;
-        let mut ruleset = Self { socket, destroy: false, hanging: BTreeMap::new() };
+        let mut ruleset = Self { socket, destroy: false, hanging: BTreeMap::new(), intervals: BTreeMap::new() };
         let probe = probe_destroy(ruleset.socket.reserve(0))?;
         ruleset.destroy = ruleset.send(&probe)?.is_empty();
         Ok(ruleset)
@@ -59,13 +61,14 @@ impl Ruleset {
 
     /// Carries out the nf_tables part of a delta: all of it or nothing.
     pub(crate) fn apply(&mut self, delta: &Delta) -> Result<(), DataplaneError> {
-        if !has_ruleset(delta) {
-            return Ok(());
-        }
+        self.check_members(delta)?;
         let mut recreated = self.moved(delta);
         let mut adapted: Option<Delta> = None;
         for _ in 0..ATTEMPTS {
             let current = adapted.as_ref().unwrap_or(delta);
+            if !has_ruleset(current) {
+                return Ok(());
+            }
             let transaction =
                 encode(current, Dialect { destroy: self.destroy, recreated: &recreated }, self.socket.reserve(0))?;
             let refusals = self.send(&transaction)?;
@@ -102,6 +105,7 @@ impl Ruleset {
     fn list_once(&mut self) -> Result<Listing, DataplaneError> {
         if !self.present()? {
             self.hanging.clear();
+            self.intervals.clear();
             return Ok(Listing::default());
         }
         let chains = self.chains()?;
@@ -117,6 +121,8 @@ impl Ruleset {
             let decl = decl.filter(|_| elements.is_some());
             sets.insert(name, ObservedSet { decl, elements: elements.unwrap_or_default() });
         }
+        let interval = |set: &ObservedSet| set.decl.as_ref().map(|decl| decl.kind == SetKind::Interval);
+        self.intervals = sets.iter().filter_map(|(name, set)| Some((name.clone(), interval(set)?))).collect();
         let chains = chains.into_iter().map(|(name, found)| (name, found.chain)).collect();
         Ok(Listing { present: true, chains, sets })
     }
@@ -245,7 +251,30 @@ impl Ruleset {
         delta.chains_set.iter().filter(|chain| moved(&chain.name, chain.base)).map(|chain| chain.name.clone()).collect()
     }
 
+    /// Whether all elements suit their sets: prefixes in interval sets, anything else elsewhere.
+    fn check_members(&self, delta: &Delta) -> Result<(), DataplaneError> {
+        let new: BTreeMap<_, _> = delta.sets_added.iter().map(|decl| (&decl.name, decl.kind)).collect();
+        for change in &delta.elements {
+            let known = new.get(&change.set).map(|kind| *kind == SetKind::Interval);
+            let Some(interval) = known.or_else(|| self.intervals.get(&change.set).copied()) else { continue };
+            let prefix = |element: &Element| matches!(&*element.key, [Datum::Net(_)]);
+            if let Some(element) = change.added.iter().find(|element| prefix(element) != interval) {
+                return Err(DataplaneError::Unwritable {
+                    object: format!("element {element} of set {}", change.set),
+                    detail: "prefixes are members of interval sets, and interval sets hold nothing else".into(),
+                });
+            }
+        }
+        Ok(())
+    }
+
     fn remember(&mut self, delta: &Delta) {
+        for name in &delta.sets_removed {
+            self.intervals.remove(name);
+        }
+        for decl in &delta.sets_added {
+            self.intervals.insert(decl.name.clone(), decl.kind == SetKind::Interval);
+        }
         for name in &delta.chains_removed {
             self.hanging.remove(name);
         }
@@ -313,7 +342,7 @@ mod tests {
 
     use super::*;
     use crate::testing::netns::scratch;
-    use crate::testing::sample::{self, addr, chain_name, member, set_name};
+    use crate::testing::sample::{self, addr, chain_name, member, net, set_name};
 
     #[test]
     fn kernels_without_destroy_forgive_absence_too() {
@@ -339,6 +368,32 @@ mod tests {
         scratch().run(work).unwrap();
     }
 
+    /// As members of the other kind of set, an address would match all that follow, and a prefix only its first.
+    #[test]
+    fn elements_must_suit_their_set() {
+        let work = || {
+            let mut first = Ruleset::open().unwrap();
+            let change = |set, element: Element| {
+                let change = ElementDelta { set: set_name(set), removed: vec![], added: vec![element] };
+                Delta { elements: vec![change], ..Delta::default() }
+            };
+            first.apply(&sample::delta()).unwrap();
+            let before = first.list().unwrap();
+            let mut second = Ruleset::open().unwrap();
+            second.list().unwrap();
+            for ruleset in [&mut first, &mut second] {
+                for delta in
+                    [change("nets4", member([addr("10.200.0.1")])), change("hosts4", member([net("10.200.0.0/16")]))]
+                {
+                    let error = ruleset.apply(&delta).unwrap_err();
+                    assert!(matches!(error, DataplaneError::Unwritable { .. }), "{error}");
+                }
+                assert_eq!(ruleset.list().unwrap().sets, before.sets);
+            }
+        };
+        scratch().run(work).unwrap();
+    }
+
     #[test]
     fn a_refusal_names_the_object() {
         let work = || {
@@ -353,6 +408,10 @@ mod tests {
                 ElementDelta { set: set_name("none"), removed: vec![], added: vec![member([addr("1.1.1.1")])] };
             let error = ruleset.apply(&Delta { elements: vec![change], ..Delta::default() }).unwrap_err();
             assert_eq!(error.to_string(), "kernel refused write (elements added to set none)");
+            // Nothing is there to be removed, which is as wanted.
+            let change =
+                ElementDelta { set: set_name("none"), removed: vec![member([addr("1.1.1.1")])], added: vec![] };
+            ruleset.apply(&Delta { elements: vec![change], ..Delta::default() }).unwrap();
             let change = ElementDelta { set: set_name("none"), removed: vec![member([])], added: vec![] };
             let error = ruleset.apply(&Delta { elements: vec![change], ..Delta::default() }).unwrap_err();
             assert!(matches!(error, DataplaneError::Unwritable { .. }), "{error}");
