@@ -44,11 +44,15 @@ impl Pods {
         Self(numbers.into_iter().map(pod).collect())
     }
 
+    fn address(&self, name: InterfaceName) -> IpAddr {
+        self.0.get(&name).unwrap().0
+    }
+
     /// Whether a datagram gets through. From its own host a pod is always reached, by the same queue: what has not come before the
     /// host's datagram was dropped.
     fn delivers(&self, from: InterfaceName, to: InterfaceName, flow: &Flow) -> bool {
         let bind = |name, port| {
-            let (address, netns): &(IpAddr, Netns) = &self.0[&name];
+            let (address, netns): &(IpAddr, Netns) = self.0.get(&name).unwrap();
             let socket = netns.run(|| UdpSocket::bind((*address, port)).unwrap()).unwrap();
             socket.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
             socket
@@ -140,7 +144,7 @@ async fn walk(seed: u64, pods: &Pods, seen: &mut Seen) {
             node.state.endpoints.iter().map(|(id, endpoint)| (id.0.clone(), endpoint.interface)).collect();
         for _ in 0..if local.is_empty() { 0 } else { 25 } {
             let (from, to) = (generator.random.pick(&local), generator.random.pick(&local));
-            let (source, destination) = (pods.0[&from.1].0, pods.0[&to.1].0);
+            let (source, destination) = (pods.address(from.1), pods.address(to.1));
             let flow = Flow { source, destination, protocol: 17, icmp: None, ..generator.flow() };
             let ends = BTreeSet::from([(source, flow.source_port), (destination, flow.destination_port)]);
             // A flow seen before, in whichever direction, is a connection by now.
