@@ -20,6 +20,8 @@ pub(crate) struct Connection {
     pub(crate) negotiated: Option<Negotiated>,
     /// When the last message arrived.
     pub(crate) heard_at: Timestamp,
+    /// Whether silence beyond the hold time was put down to a stall of our own, once.
+    pub(crate) excused: bool,
     pub(crate) established_at: Option<Timestamp>,
     /// Since when `control` has been waiting for the transport.
     pub(crate) stalled_since: Option<Timestamp>,
@@ -37,6 +39,7 @@ impl Connection {
             control: Vec::new(),
             negotiated: None,
             heard_at: now,
+            excused: false,
             established_at: None,
             stalled_since: None,
             is_ready: false,

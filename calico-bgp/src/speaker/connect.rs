@@ -15,6 +15,9 @@ use crate::wire::{self, AddressFamily, Capability, GracefulRestart, GracefulRest
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Limit for the OPEN exchange: RFC 4271 section 8.2.2 suggests four minutes.
 const OPEN_TIMEOUT: Duration = Duration::from_secs(240);
+/// A hold timer that fires later than this fires after a pause of our own (a suspended machine, a starved process). What the
+/// peer has sent meanwhile waits in the socket, so it is given as long again to be read before the peer is declared dead.
+const STALL: Duration = Duration::from_secs(2);
 /// Shortest SendHoldTimer (RFC 9687).
 const SEND_HOLD: Duration = Duration::from_secs(480);
 
@@ -140,6 +143,8 @@ impl Speaker {
         let expires = connection.heard_at.after(limit);
         if expires > now {
             self.timers.arm(TimerKey::Hold(id), expires);
+        } else if now.since(expires) > STALL && !core::mem::replace(&mut connection.excused, true) {
+            self.timers.arm(TimerKey::Hold(id), now.after(STALL));
         } else {
             self.close(now, id, End::HoldExpired);
         }

@@ -27,6 +27,7 @@ impl Speaker {
                 Ok(None) => return,
                 Ok(Some((message, body))) => {
                     known.heard_at = now;
+                    known.excused = false;
                     Message::decode(message, &body, kind).map(|decoded| (message, decoded))
                 }
                 Err(error) => Err(error),

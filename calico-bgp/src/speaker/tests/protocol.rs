@@ -336,6 +336,29 @@ fn hold_times() {
 }
 
 #[test]
+fn a_stall_of_our_own_is_not_the_silence_of_the_peer() {
+    for speaks in [true, false] {
+        let mut bench = Bench::new();
+        let open = bench.open();
+        bench.establish(&open);
+        // Nothing runs for five minutes; then timers are looked at before the socket is.
+        bench.now = bench.now.after(300 * SECOND);
+        bench.speaker.handle_timeout(bench.now);
+        bench.pump();
+        assert!(!bench.closed);
+        if speaks {
+            bench.send(&wire::keepalive());
+            bench.wait(89 * SECOND);
+            assert!(!bench.closed);
+            bench.wait(2 * SECOND);
+        } else {
+            bench.wait(3 * SECOND);
+        }
+        assert_eq!(bench.refusal(), (4, 0), "the peer was heard after the stall: {speaks}");
+    }
+}
+
+#[test]
 fn a_peer_that_dribbles_is_timed_out_before_its_open_is_complete() {
     let mut bench = Bench::new();
     for byte in bench.open().encode().into_iter().take(20) {
