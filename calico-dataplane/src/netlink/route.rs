@@ -78,6 +78,9 @@ pub(crate) fn encode(route: &Route, index: Option<u32>) -> RouteMessage {
 }
 
 /// Names a route for removal, if it is of this protocol.
+///
+/// The kernel takes IPv4 metric zero for "any": where no route of that metric is left, the removal of one takes the next of the same
+/// destination, table and protocol. Its own notifications keep a reconciler from asking for that.
 pub(crate) fn removal(key: &RouteKey, protocol: u8) -> RouteMessage {
     let mut message = keyed(key, protocol);
     // The wildcards of the kernel's comparison.
