@@ -28,10 +28,9 @@ impl Default for IdSet {
 impl IdSet {
     /// Adds one; says whether it was new.
     pub(crate) fn insert(&mut self, id: u32) -> bool {
-        if self.contains(id) {
-            return false;
-        }
         match self {
+            Self::Many(ids) => return ids.insert(id),
+            listed if listed.contains(id) => return false,
             Self::Few { length, ids } => match ids.get_mut(usize::from(*length)) {
                 Some(slot) => {
                     *slot = id;
@@ -41,9 +40,6 @@ impl IdSet {
             },
             Self::Some(ids) if ids.len() < MANY => ids.push(id),
             Self::Some(ids) => *self = Self::Many(Box::new(ids.drain(..).chain([id]).collect())),
-            Self::Many(ids) => {
-                ids.insert(id);
-            }
         }
         true
     }
@@ -94,6 +90,34 @@ impl IdSet {
             Self::Few { length, ids } => ids.get(..usize::from(*length)).unwrap_or_default(),
             Self::Some(ids) => ids,
             Self::Many(_) => &[],
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::collections::BTreeSet;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn is_a_set_at_every_size(steps in prop::collection::vec((0..60u32, 0..4u8), 0..300)) {
+            let mut set = IdSet::default();
+            let mut twin = BTreeSet::new();
+            for (id, step) in steps {
+                // Mostly growing, so that every form is reached.
+                if step == 0 {
+                    prop_assert_eq!(set.remove(id), twin.remove(&id));
+                } else {
+                    prop_assert_eq!(set.insert(id), twin.insert(id));
+                }
+                prop_assert_eq!(set.is_empty(), twin.is_empty());
+                prop_assert_eq!(set.contains(id), twin.contains(&id));
+                let mut listed: Vec<u32> = set.iter().collect();
+                listed.sort_unstable();
+                prop_assert_eq!(listed, twin.iter().copied().collect::<Vec<_>>());
+            }
         }
     }
 }
