@@ -10,6 +10,37 @@
 //! | [`client`] | what operators' tools and the agent write through: defaults, identity, protection of built-in objects |
 //! | [`ipam`] | addresses out of pools, over any store |
 //! | `testing` (feature) | the conformance suite that every store passes |
+//!
+//! A store, a client that writes through it, and a syncer that follows it:
+//!
+//! ```
+//! use std::sync::Arc;
+//!
+//! use calico_core::update::SyncStatus;
+//! use calico_datastore::client::Client;
+//! use calico_datastore::memory::MemoryStore;
+//! use calico_datastore::sync::{SyncEvent, SyncOptions, Syncer};
+//! use calico_datastore::{Scope, SystemClock, SystemIds};
+//!
+//! # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+//! let store = Arc::new(MemoryStore::new());
+//! let client = Client::new(store.clone(), Arc::new(SystemClock), Arc::new(SystemIds::open()?));
+//! client.initialise().await?;
+//!
+//! let mut syncer = Syncer::start(store, vec![Scope::All], SyncOptions::default());
+//! let mut tiers = 0;
+//! loop {
+//!     match syncer.next().await {
+//!         Some(SyncEvent::Updates(updates)) => tiers += updates.len(),
+//!         Some(SyncEvent::Status(SyncStatus::InSync)) | None => break,
+//!         Some(_) => {}
+//!     }
+//! }
+//! assert_eq!(tiers, 3);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! # })?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 #![forbid(unsafe_code)]
 
 mod clock;

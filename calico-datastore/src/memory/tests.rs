@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use calico_core::resource::ResourceKey;
 
 use super::*;
-use crate::testing::{Subject, conformance, tier};
+use crate::testing::{Subject, conformance, next, tier};
 use crate::{WatchEvent, Write};
 
 #[async_trait]
@@ -89,5 +89,5 @@ async fn a_short_history_forgets_the_oldest_first() {
         Err(DatastoreError::TooOld { .. })
     ));
     let mut watch = store.watch(&Scope::All, Revision::from_raw(1)).await.unwrap();
-    assert!(matches!(watch.next().await.unwrap(), WatchEvent::Put(Ok(stored)) if stored.key == tier("b", 1.0).0));
+    assert!(matches!(next(&mut watch).await, WatchEvent::Put(Ok(stored)) if stored.key == tier("b", 1.0).0));
 }

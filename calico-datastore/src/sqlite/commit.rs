@@ -55,7 +55,7 @@ pub(super) fn prepare(batch: Batch) -> Result<Prepared, DatastoreError> {
     Ok(Prepared { writes })
 }
 
-/// Carries out a batch. On failure the caller rolls back to where it began.
+/// Carries out a batch. A refused one has written nothing: all preconditions are checked before the first write.
 pub(super) fn apply(connection: &Connection, batch: &Prepared, now: i64) -> Result<Vec<Committed>, Failure> {
     let mut changes = false;
     for write in &batch.writes {

@@ -127,3 +127,39 @@ fn file_name(database: &Path, suffix: &str) -> OsString {
     name.push(suffix);
     name
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn ticked(ticks: &mut watch::Receiver<()>, what: &str) {
+        tokio::time::timeout(Duration::from_secs(30), ticks.changed()).await.expect(what).unwrap();
+    }
+
+    /// No database is involved: what wakes can only be the notice.
+    #[tokio::test]
+    async fn a_notice_reaches_other_handles_and_only_those_of_its_file() {
+        let directory = tempfile::tempdir().unwrap();
+        let (database, other) = (directory.path().join("a.db"), directory.path().join("b.db"));
+        let (reader, bystander) = (Wake::new(&database), Wake::new(&other));
+        let mut reads = reader.subscribe().unwrap();
+        let idle = bystander.subscribe().unwrap();
+        let mut writer = Wake::new(&database).local();
+        for _ in 0..3 {
+            writer.committed();
+            ticked(&mut reads, "a tick for each notice").await;
+        }
+        assert!(!idle.has_changed().unwrap());
+    }
+
+    #[tokio::test]
+    async fn the_log_alone_is_a_hint() {
+        let directory = tempfile::tempdir().unwrap();
+        let reader = Wake::new(&directory.path().join("a.db"));
+        let mut reads = reader.subscribe().unwrap();
+        std::fs::write(directory.path().join("a.db-wal"), "frame").unwrap();
+        for _ in 0..LOOKS {
+            ticked(&mut reads, "looking again, as often as said").await;
+        }
+    }
+}

@@ -12,7 +12,7 @@ use rusqlite::Connection;
 use tempfile::TempDir;
 
 use super::*;
-use crate::testing::{Subject, conformance, tier};
+use crate::testing::{Subject, conformance, next, tier};
 use crate::{Precondition, WatchEvent, Write};
 
 /// Two handles of one file, as two processes have.
@@ -207,7 +207,7 @@ async fn a_watch_far_behind_reads_page_by_page() {
     let mut watch = store.watch(&Scope::All, start).await.unwrap();
     let mut seen = Vec::new();
     while seen.len() < expected.len() {
-        seen.push(watch.next().await.unwrap().key().unwrap().clone());
+        seen.push(next(&mut watch).await.key().unwrap().clone());
     }
     assert_eq!(seen, expected);
 }
@@ -231,9 +231,9 @@ async fn life_times_follow_the_given_clock() {
     let from = reader.list(&Scope::All).await.unwrap().revision;
     store.commit(put("other", 1.0)).await.unwrap();
     let mut watch = reader.watch(&Scope::All, from).await.unwrap();
-    let gone = watch.next().await.unwrap();
+    let gone = next(&mut watch).await;
     assert!(matches!(gone, WatchEvent::Deleted { key: deleted, .. } if deleted == key), "whoever writes deletes it");
-    assert!(matches!(watch.next().await.unwrap(), WatchEvent::Put(_)));
+    assert!(matches!(next(&mut watch).await, WatchEvent::Put(_)));
 }
 
 /// A writer that is not ours leaves no notice: the log alone wakes.
@@ -249,7 +249,7 @@ async fn a_foreign_writer_wakes_watches_too() {
     foreign.execute_batch("BEGIN IMMEDIATE").unwrap();
     commit::inject(&foreign, &path, br#"{"metadata":{"name":"t"},"spec":{}}"#).unwrap();
     foreign.execute_batch("COMMIT").unwrap();
-    let event = tokio::time::timeout(Duration::from_secs(30), watch.next()).await.expect("a wake-up").unwrap();
+    let event = next(&mut watch).await;
     assert!(matches!(event, WatchEvent::Put(Ok(_))), "{event:?}");
 }
 
@@ -371,5 +371,20 @@ mod crash {
             assert_eq!(left, right, "kill {kill}: half a batch");
             assert!(left >= Some(last as f64), "kill {kill}: {last} was acknowledged, {left:?} is stored");
         }
+    }
+
+    #[tokio::test]
+    async fn a_watch_follows_another_process() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("calico.db");
+        let store = SqliteStore::open(&path).unwrap();
+        let from = store.list(&Scope::All).await.unwrap().revision;
+        let mut watch = store.watch(&Scope::Key(tier("left", 0.0).0), from).await.unwrap();
+        let mut child = spawn(&path);
+        for revision in from.raw() + 1..from.raw() + 51 {
+            assert_eq!(next(&mut watch).await.revision().raw(), revision, "every commit of the child, in order");
+        }
+        child.kill().unwrap();
+        child.wait().unwrap();
     }
 }

@@ -1,7 +1,7 @@
 //! The writer: one thread, one connection, one transaction at a time.
 //!
-//! Batches that wait while a transaction is being flushed share the next one, each under its own savepoint and revision, so
-//! the price of durability is paid once for all of them. None is acknowledged before the flush.
+//! Batches that wait while a transaction is being flushed share the next one, each at its own revision, so the price of
+//! durability is paid once for all of them. None is acknowledged before the flush.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, mpsc};
@@ -120,7 +120,7 @@ impl Thread {
     /// their callers see as unavailable; so every job is put there first.
     fn transact(&mut self, group: Vec<Job>, outcomes: &mut Vec<Outcome>) -> rusqlite::Result<bool> {
         let now = connection::millis(self.clock.now());
-        let mut transaction = match self.connection.transaction_with_behavior(TransactionBehavior::Immediate) {
+        let transaction = match self.connection.transaction_with_behavior(TransactionBehavior::Immediate) {
             Ok(transaction) => transaction,
             Err(error) => {
                 outcomes.extend(group.into_iter().map(Job::unanswered));
@@ -132,7 +132,7 @@ impl Thread {
         for job in group {
             // After trouble the rest is only collected, to be told.
             let (outcome, result) =
-                if trouble.is_some() { (job.unanswered(), Ok(())) } else { job.run(&mut transaction, now) };
+                if trouble.is_some() { (job.unanswered(), Ok(())) } else { job.run(&transaction, now) };
             outcomes.push(outcome);
             trouble = trouble.or_else(|| result.err());
         }
@@ -151,9 +151,9 @@ impl Thread {
 
 impl Job {
     /// Carries it out; the error is SQLite's and fails the whole transaction.
-    fn run(self, transaction: &mut rusqlite::Transaction<'_>, now: i64) -> (Outcome, rusqlite::Result<()>) {
+    fn run(self, transaction: &rusqlite::Transaction<'_>, now: i64) -> (Outcome, rusqlite::Result<()>) {
         match self {
-            Self::Commit(batch, answer) => match savepoint(transaction, &batch, now) {
+            Self::Commit(batch, answer) => match commit::apply(transaction, &batch, now) {
                 Ok(committed) => (Outcome::Commit(answer, Ok(committed)), Ok(())),
                 Err(Failure::Refused(error)) => (Outcome::Commit(answer, Err(error)), Ok(())),
                 Err(Failure::Sqlite(error)) => (Outcome::Commit(answer, Ok(Vec::new())), Err(error)),
@@ -174,18 +174,6 @@ impl Job {
             Self::Inject(_, _, answer) => Outcome::Done(answer),
         }
     }
-}
-
-fn savepoint(
-    transaction: &mut rusqlite::Transaction<'_>,
-    batch: &Prepared,
-    now: i64,
-) -> Result<Vec<Committed>, Failure> {
-    // Rolls back by itself unless committed.
-    let savepoint = transaction.savepoint()?;
-    let committed = commit::apply(&savepoint, batch, now)?;
-    savepoint.commit()?;
-    Ok(committed)
 }
 
 impl Outcome {

@@ -94,7 +94,7 @@ async fn within<T>(what: &str, future: impl Future<Output = T>) -> T {
 }
 
 /// The next real change of a watch.
-async fn next(watch: &mut Box<dyn Watch>) -> WatchEvent {
+pub(crate) async fn next(watch: &mut Box<dyn Watch>) -> WatchEvent {
     loop {
         let event = within("the next change", watch.next()).await.expect("the watch goes on");
         if !matches!(event, WatchEvent::Progress(_)) {
