@@ -260,9 +260,14 @@ impl Speaker {
 
 impl End {
     /// Whether RFC 4724 lets routes survive it: the peer may be restarting. A NOTIFICATION, or silence on a connection that
-    /// stands, says that it is not (RFC 8538, which changes that, is not offered).
+    /// stands, says that it is not (RFC 8538, which changes that, is not offered). The loser of a collision is no end of the
+    /// session: the winner takes it over.
     const fn is_transport_loss(&self) -> bool {
-        matches!(self, Self::Lost | Self::Collision)
+        match self {
+            Self::Lost | Self::Collision => true,
+            Self::Received(notification) => notification.is_collision(),
+            Self::Sent(..) | Self::HoldExpired | Self::SendHoldExpired => false,
+        }
     }
 }
 

@@ -567,4 +567,11 @@ fn a_notification_ends_graceful_restart() {
     bench.establish(&open);
     bench.send(&Notification::cease(2).encode());
     assert!(bench.routes.is_empty());
+    // Not so the loser of a collision: the other connection goes on.
+    let (mut bench, _) = retained_after_loss(Bench::open);
+    bench.connect();
+    let open = bench.open();
+    bench.establish(&open);
+    bench.send(&Notification::cease(7).encode());
+    assert!(bench.has("10.2.0.0/26"));
 }
