@@ -49,12 +49,14 @@ pub(super) enum Anchor {
 pub(super) struct Compiled {
     condition: Condition,
     pub(super) anchor: Anchor,
+    /// Whether its matches have been worked out.
+    pub(super) settled: bool,
 }
 
 impl Compiled {
     pub(super) fn new(selector: &Selector, strings: &mut Interner) -> Self {
         let condition = compile(selector.root(), strings);
-        Self { condition, anchor: anchor(selector, strings) }
+        Self { condition, anchor: anchor(selector, strings), settled: false }
     }
 
     pub(super) fn matches(&self, pairs: &Labels, strings: &Interner) -> bool {

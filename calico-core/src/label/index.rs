@@ -62,18 +62,12 @@ impl Index {
     /// Removes a selector with all its matches.
     pub fn remove_selector(&mut self, key: u32) {
         let Some(compiled) = self.selectors.remove(key) else { return };
-        let pending = self.new_selectors.iter().position(|other| *other == key);
-        match pending {
-            Some(position) => {
-                self.new_selectors.swap_remove(position);
-            }
-            None => {
-                let candidates = self.names.classes_for(&compiled.anchor);
-                for class in candidates.unwrap_or_else(|| self.evaluated_classes()) {
-                    let Some(class) = self.classes.get_mut(class) else { continue };
-                    if class.matching.binary_search(&key).is_ok() {
-                        class.matching = class.matching.iter().copied().filter(|other| *other != key).collect();
-                    }
+        if compiled.settled {
+            let candidates = self.names.classes_for(&compiled.anchor);
+            for class in candidates.unwrap_or_else(|| self.evaluated_classes()) {
+                let Some(class) = self.classes.get_mut(class) else { continue };
+                if class.matching.binary_search(&key).is_ok() {
+                    class.matching = class.matching.iter().copied().filter(|other| *other != key).collect();
                 }
             }
         }
@@ -220,6 +214,9 @@ impl Index {
     fn settle_new_selectors(&mut self, report: &mut impl FnMut(Match)) {
         let mut labels = Vec::new();
         for key in mem::take(&mut self.new_selectors) {
+            // It may be gone, or stand in the list twice because its key was used again.
+            let Some(selector) = self.selectors.get_mut(key).filter(|selector| !selector.settled) else { continue };
+            selector.settled = true;
             let Some(selector) = self.selectors.get(key) else { continue };
             self.names.add_selector(key, &selector.anchor);
             let candidates = self.names.classes_for(&selector.anchor);

@@ -109,8 +109,8 @@ impl KeyIndex {
         }
         entry.references -= 1;
         if entry.references == 0 {
+            // It may stay in `incomplete`: completing a name that is gone does nothing.
             self.names.remove(&name);
-            self.incomplete.retain(|other| *other != name);
         }
     }
 
