@@ -10,6 +10,17 @@ use crate::wire::update::{encode_announcements, encode_withdrawals};
 use crate::wire::{Capability, Framer, Message, MessageKind, Open, PeerType, Update};
 use crate::{Speaker, SpeakerConfig, Timestamp};
 
+/// The `bgp` fuzz target: the first byte picks one of the bodies below, which gets the rest.
+pub fn fuzz_message(data: &[u8]) {
+    match data.split_first() {
+        Some((0, rest)) => fuzz_framer(rest),
+        Some((1, rest)) => fuzz_open(rest),
+        Some((2, rest)) => fuzz_update(rest),
+        Some((_, rest)) => fuzz_speaker(rest),
+        None => {}
+    }
+}
+
 /// A byte stream into the framer, split wherever the first byte says; every message into the decoder.
 pub fn fuzz_framer(data: &[u8]) {
     let Some((step, stream)) = data.split_first() else {
