@@ -192,6 +192,23 @@ fn everything_that_came_goes() {
     assert_eq!(came.routes_set.len(), gone.routes_removed.len());
 }
 
+/// A reference into the void fails closed, and opens as soon as what it refers to is known.
+#[test]
+fn what_is_not_known_denies() {
+    let mut renderer = Renderer::new(RenderConfig::default());
+    let chain = |delta: &Delta| {
+        let mut chains = delta.chains_set.iter().filter(|chain| chain.name.as_str() == "policy-in/gnp/one");
+        chains.next().unwrap().rules.iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    let early = handle(&mut renderer, &[endpoint("a", "calia", &["10.0.0.1/32"], &stack(&["one"]))]);
+    assert_eq!(chain(&early), ["drop"]);
+    let known = Event::PolicySet { id: policy("one"), rules: rules(vec![rule(Action::Allow)]) };
+    assert_eq!(chain(&handle(&mut renderer, &[known])), ["accept"]);
+    assert_eq!(chain(&handle(&mut renderer, &[Event::PolicyRemoved(policy("one"))])), ["drop"]);
+    let stray = Event::SetChanged { id: set(9), added: vec![Member::Net(net("10.0.0.1/32"))], removed: Vec::new() };
+    assert_eq!(handle(&mut renderer, &[stray]), Delta::default());
+}
+
 fn handle(renderer: &mut Renderer, events: &[Event]) -> Delta {
     let mut delta = Delta::default();
     events.iter().for_each(|event| renderer.handle(event, &mut delta));

@@ -61,6 +61,8 @@ impl PolicyRenderer for Renderer {
     fn handle(&mut self, event: &Event, delta: &mut Delta) {
         match event {
             Event::SetAdded { id, kind, members } => self.add_set(*id, *kind, members, delta),
+            // Members of a set that was never announced have nowhere to go.
+            Event::SetChanged { id, .. } if !self.sets.contains_key(id) => {}
             Event::SetChanged { id, added, removed } => set::change_members(*id, added, removed, delta),
             Event::SetRemoved(id) => self.remove_set(*id, delta),
             Event::PolicySet { id, rules } => self.set_rules(Owner::Policy(id.clone()), rules, delta),
