@@ -2,6 +2,8 @@
 
 mod backend;
 mod error;
+#[cfg(feature = "nft-json")]
+pub mod export;
 #[cfg(feature = "linux")]
 mod linux;
 #[cfg(feature = "linux")]

@@ -7,6 +7,8 @@ use calico_dataplane::Dataplane;
 use calico_dataplane::testing::sample;
 use serde_json::Value;
 
+#[cfg(feature = "nft-json")]
+use super::fixture::nft_json;
 use super::fixture::{in_namespace, nft, run};
 
 /// The sample table as `nft` text, under another name. The table language prints itself in that syntax.
@@ -147,5 +149,24 @@ fn nft_lists_both_tables_alike() {
         let again = json("calico-dataplane");
         let both: Vec<_> = again.symmetric_difference(&theirs).collect();
         assert!(both.is_empty(), "{both:#?}");
+    });
+}
+
+#[cfg(feature = "nft-json")]
+#[test]
+fn nft_carries_out_the_export_to_the_same_table() {
+    in_namespace(async |mut dataplane| {
+        let export =
+            |delta: calico_core::table::Delta| calico_dataplane::export::to_nft_json(&delta).unwrap().to_string();
+        nft_json(&export(sample::delta()));
+        let theirs = json("calico-dataplane");
+        run("nft", "delete table inet calico-dataplane");
+        assert!(dataplane.apply(&sample::delta()).await.is_complete());
+        let ours = json("calico-dataplane");
+        let both: Vec<_> = ours.symmetric_difference(&theirs).collect();
+        assert!(both.is_empty(), "{both:#?}");
+        nft_json(&export(sample::removal()));
+        let observed = dataplane.observe().await.unwrap();
+        assert!(observed.chains.is_empty() && observed.sets.is_empty());
     });
 }

@@ -1,0 +1,145 @@
+//! A delta in the JSON that the `nft` program takes: for dry runs, for people with `nft` at hand, and as a second opinion.
+//!
+//! Pure. What comes out, `nft -j -f` carries out to the same table as the Linux backend does, save for the marks by which that knows
+//! its own chains again. `nft` forgives no absence, so that removals suit a host that holds what is removed.
+
+mod expression;
+
+use std::collections::HashSet;
+
+use calico_core::net::Family;
+use calico_core::table::{BaseChain, Chain, ChainType, Delta, Element, FieldType, Hook, Rule, SetDecl, SetKind};
+use nftables::schema::{self, FlushObject, NfCmd, NfListObject, NfObject, Nftables, SetFlag, SetType, SetTypeValue};
+use nftables::types::{NfChainPolicy, NfChainType, NfFamily, NfHook};
+use serde_json::{Value, json};
+
+const TABLE: &str = "calico-dataplane";
+const FAMILY: NfFamily = NfFamily::INet;
+
+/// The nf_tables part of a delta as `nft` commands, in an order that can be carried out.
+///
+/// ```
+/// use calico_core::table::Delta;
+///
+/// let nothing = calico_dataplane::export::to_nft_json(&Delta::default())?;
+/// assert_eq!(nothing.to_string(), r#"{"nftables":[{"add":{"table":{"family":"inet","name":"calico-dataplane"}}}]}"#);
+/// # Ok::<(), serde_json::Error>(())
+/// ```
+pub fn to_nft_json(delta: &Delta) -> Result<Value, serde_json::Error> {
+    let objects = commands(delta).into_iter().map(NfObject::CmdObject).collect();
+    let mut document = serde_json::to_value(Nftables { objects })?;
+    let commands = document.get_mut("nftables").and_then(Value::as_array_mut).into_iter().flatten();
+    commands.filter_map(Value::as_object_mut).flat_map(|command| command.values_mut()).for_each(mend);
+    Ok(document)
+}
+
+/// What the typed schema says otherwise than `nft` reads it: it has no name for the values of a verdict map, and writes verdicts
+/// without a target as texts.
+fn mend(object: &mut Value) {
+    if let Some(map) = object.get_mut("map").and_then(Value::as_object_mut) {
+        map.insert("map".into(), "verdict".into());
+    }
+    let elements = object.get_mut("element").and_then(|element| element.get_mut("elem")?.as_array_mut());
+    for verdict in elements.into_iter().flatten().filter_map(|element| element.as_array_mut()?.get_mut(1)) {
+        if let Some(name) = verdict.as_str().map(str::to_owned) {
+            *verdict = json!({ name: null });
+        }
+    }
+}
+
+fn commands(delta: &Delta) -> Vec<NfCmd<'static>> {
+    let table = schema::Table { family: FAMILY, name: TABLE.into(), handle: None };
+    let mut commands = vec![NfCmd::Add(NfListObject::Table(table))];
+    for chain in &delta.chains_set {
+        commands.push(NfCmd::Add(NfListObject::Chain(chain_object(chain.name.as_str(), chain.base))));
+        commands.push(NfCmd::Flush(FlushObject::Chain(chain_object(chain.name.as_str(), None))));
+    }
+    // Emptied first, so that none refers to another, or to a set, when it goes.
+    let emptied = delta.chains_removed.iter().map(|name| chain_object(name.as_str(), None));
+    commands.extend(emptied.map(|chain| NfCmd::Flush(FlushObject::Chain(chain))));
+    commands.extend(delta.sets_added.iter().map(|decl| NfCmd::Add(set_object(decl))));
+    for change in &delta.elements {
+        let object = |elements: &[Element]| {
+            let elem: Vec<_> = elements.iter().map(expression::element).collect();
+            let name = change.set.to_string().into();
+            NfListObject::Element(schema::Element { family: FAMILY, table: TABLE.into(), name, elem: elem.into() })
+        };
+        commands.extend((!change.removed.is_empty()).then(|| NfCmd::Delete(object(&change.removed))));
+        commands.extend((!change.added.is_empty()).then(|| NfCmd::Add(object(&change.added))));
+    }
+    for chain in &delta.chains_set {
+        commands.extend(chain.rules.iter().map(|rule| NfCmd::Add(NfListObject::Rule(rule_object(chain, rule)))));
+    }
+    let removed = delta.chains_removed.iter().map(|name| chain_object(name.as_str(), None));
+    commands.extend(removed.map(|chain| NfCmd::Delete(NfListObject::Chain(chain))));
+    let removed = delta.sets_removed.iter().map(|name| schema::Set {
+        family: FAMILY,
+        table: TABLE.into(),
+        name: name.to_string().into(),
+        ..schema::Set::default()
+    });
+    commands.extend(removed.map(|set| NfCmd::Delete(NfListObject::Set(Box::new(set)))));
+    commands
+}
+
+fn chain_object(name: &str, base: Option<BaseChain>) -> schema::Chain<'static> {
+    let name = name.to_owned().into();
+    let chain = schema::Chain { family: FAMILY, table: TABLE.into(), name, ..schema::Chain::default() };
+    let Some(base) = base else { return chain };
+    let chain_type = match base.chain_type {
+        ChainType::Nat => NfChainType::NAT,
+        _ => NfChainType::Filter,
+    };
+    let hook = match base.hook {
+        Hook::Prerouting => NfHook::Prerouting,
+        Hook::Input => NfHook::Input,
+        Hook::Output => NfHook::Output,
+        Hook::Postrouting => NfHook::Postrouting,
+        _ => NfHook::Forward,
+    };
+    schema::Chain {
+        _type: Some(chain_type),
+        hook: Some(hook),
+        prio: Some(base.priority),
+        policy: Some(NfChainPolicy::Accept),
+        ..chain
+    }
+}
+
+fn set_object(decl: &SetDecl) -> NfListObject<'static> {
+    let types: Vec<_> = decl.key.iter().map(|part| set_type(*part)).collect();
+    let set_type = match types.as_slice() {
+        [only] => SetTypeValue::Single(*only),
+        _ => SetTypeValue::Concatenated(types.into()),
+    };
+    let (family, table, name) = (FAMILY, TABLE.into(), decl.name.to_string().into());
+    if decl.kind == SetKind::VerdictMap {
+        return NfListObject::Map(Box::new(schema::Map { family, table, name, set_type, ..schema::Map::default() }));
+    }
+    let flags = (decl.kind == SetKind::Interval).then(|| HashSet::from([SetFlag::Interval]));
+    NfListObject::Set(Box::new(schema::Set { family, table, name, set_type, flags, ..schema::Set::default() }))
+}
+
+const fn set_type(part: FieldType) -> SetType {
+    match part {
+        FieldType::Addr(Family::V4) => SetType::Ipv4Addr,
+        FieldType::Addr(Family::V6) => SetType::Ipv6Addr,
+        FieldType::Port => SetType::InetService,
+        FieldType::Interface => SetType::Ifname,
+        _ => SetType::InetProto,
+    }
+}
+
+fn rule_object(chain: &Chain, rule: &Rule) -> schema::Rule<'static> {
+    let mut expr: Vec<_> = rule.matches.iter().map(expression::condition).collect();
+    expr.extend(rule.statements.iter().map(expression::statement));
+    expr.extend(rule.verdict.as_ref().map(expression::verdict));
+    schema::Rule {
+        family: FAMILY,
+        table: TABLE.into(),
+        chain: chain.name.to_string().into(),
+        expr: expr.into(),
+        comment: rule.comment.clone().map(Into::into),
+        ..schema::Rule::default()
+    }
+}
