@@ -38,7 +38,9 @@ impl FromStr for Mac {
         let mut octets = [0; 6];
         let mut parts = text.split([':', '-']);
         for octet in &mut octets {
-            let part = parts.next().filter(|part| part.len() == 2).ok_or_else(error)?;
+            // The number parser would take a sign.
+            let hex = |part: &&str| part.len() == 2 && part.bytes().all(|byte| byte.is_ascii_hexdigit());
+            let part = parts.next().filter(hex).ok_or_else(error)?;
             *octet = u8::from_str_radix(part, 16).map_err(|_| error())?;
         }
         if parts.next().is_some() { Err(error()) } else { Ok(Self(octets)) }
