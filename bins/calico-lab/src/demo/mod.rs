@@ -35,6 +35,9 @@ pub(crate) struct Findings {
 /// `demo`.
 pub(crate) async fn run(arguments: &DemoArgs) -> Result<ExitCode, LabError> {
     server::require(arguments.size.datastore)?;
+    if arguments.size.hosts == 1 && arguments.size.pods == 1 {
+        return Err(LabError::Usage("a lone pod has nobody to talk to: give at least two hosts or two pods".into()));
+    }
     let progress = Progress::start();
     let state = StateDir::new(&arguments.state, &arguments.name)?;
     let mut lab = Lab::claim(state, Plan::new(&arguments.name, arguments.size), &progress)?;

@@ -32,6 +32,16 @@ fn every_verdict_is_as_the_specification_says() {
     lab.assert_gone();
 }
 
+#[cfg(feature = "etcd")]
+#[test]
+fn etcd_does_as_well() {
+    let lab = Lab::new();
+    let findings: Value = serde_json::from_str(&lab.succeed("demo --json --hosts 2 --datastore etcd")).unwrap();
+    assert_eq!(findings["ok"], true);
+    assert_eq!(findings["scenes"].as_array().unwrap().len(), 3);
+    lab.assert_gone();
+}
+
 #[test]
 fn a_wrong_rule_in_one_kernel_is_noticed() {
     let lab = Lab::new();

@@ -21,7 +21,8 @@ fn without_root_it_says_so_and_stops_with_2() {
 
 #[test]
 fn wrong_words_are_usage_errors() {
-    for words in ["dance", "demo --hosts 0", "demo --datastore x", "up --name ../x", "exec"] {
+    for words in ["dance", "demo --hosts 0", "demo --datastore x", "demo --hosts 1 --pods 1", "up --name ../x", "exec"]
+    {
         let output = Command::new(env!("CARGO_BIN_EXE_calico-lab")).args(words.split_whitespace()).output().unwrap();
         assert_eq!(output.status.code(), Some(2), "{words}: {}", text(&output.stderr));
     }
