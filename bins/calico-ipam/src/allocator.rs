@@ -23,7 +23,8 @@ pub struct Allocator {
 impl Allocator {
     /// Over a datastore's pools.
     pub fn new(store: Arc<dyn Datastore>, seed: u64) -> Self {
-        Self::over(Arc::new(StoreIpam::new(store, seed)))
+        // Most often a local file; to etcd the few reads of one ADD in turn are a matter of round trips on a local network.
+        Self::over(Arc::new(StoreIpam::new(store, seed).reading_one_by_one()))
     }
 
     /// Over any source.
