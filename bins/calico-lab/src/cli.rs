@@ -147,13 +147,12 @@ pub(crate) struct ExecArgs {
 
 /// Arguments of `bench`.
 #[derive(Debug, Clone, Args)]
-#[group(id = "what", required = true, multiple = false, args = ["list", "id"])]
 pub(crate) struct BenchArgs {
     /// List the benchmarks
-    #[arg(long)]
+    #[arg(long, conflicts_with = "id")]
     pub(crate) list: bool,
     /// Which to run, such as P8
-    #[arg(value_name = "ID")]
+    #[arg(value_name = "ID", required_unless_present = "list")]
     pub(crate) id: Option<String>,
     /// Print one JSON document instead of a table
     #[arg(long)]
@@ -193,5 +192,6 @@ mod tests {
         assert!(parse(&["--list", "P8"]).is_err());
         assert!(parse(&["P8", "--json"]).is_ok());
         assert!(parse(&["--list"]).is_ok());
+        assert!(parse(&["--list", "--json"]).is_ok());
     }
 }

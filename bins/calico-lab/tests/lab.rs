@@ -12,3 +12,6 @@ mod main_job;
 #[cfg(test)]
 #[path = "lab/usage.rs"]
 mod usage;
+#[cfg(test)]
+#[path = "lab/verbs.rs"]
+mod verbs;
