@@ -133,6 +133,17 @@ impl Lab {
     }
 }
 
+/// Removes everything after `outcome`. Its error is the one to tell; that the removal failed too is said beside it.
+pub(crate) fn tear_down_after<T>(lab: Lab, outcome: Result<T, LabError>, progress: &Progress) -> Result<T, LabError> {
+    match (outcome, lab.tear_down(progress)) {
+        (Err(error), Err(second)) => {
+            progress.done(format!("the network could not be removed: {}", second.chain()));
+            Err(error)
+        }
+        (outcome, removed) => removed.and(outcome),
+    }
+}
+
 /// Removes a network that is up, or the remains of one. Nothing there is success, and told by `false`.
 pub(crate) fn down(state: &StateDir, progress: &Progress) -> Result<bool, LabError> {
     let _lock = state.lock()?;

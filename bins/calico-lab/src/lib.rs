@@ -48,7 +48,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use cli::{Cli, Command, NameArgs, RestartArgs, SizeArgs, StatusArgs, UpArgs};
 use error::{Context, LabError};
 use exec::Place;
-use lab::Lab;
+use lab::{Lab, tear_down_after};
 use plan::Plan;
 use programs::Program;
 use progress::Progress;
@@ -126,10 +126,7 @@ async fn up(arguments: &UpArgs) -> Result<ExitCode, LabError> {
             }
             Ok(ExitCode::SUCCESS)
         }
-        Err(error) => {
-            lab.tear_down(&progress)?;
-            Err(error)
-        }
+        Err(error) => tear_down_after(lab, Err(error), &progress),
     }
 }
 

@@ -13,7 +13,8 @@ use super::{Benchmark, Finding, Further};
 use crate::cli::DatastoreKind;
 use crate::cni::{self, Plugin};
 use crate::error::{Context, LabError};
-use crate::lab::Lab;
+use crate::interruptible;
+use crate::lab::{Lab, tear_down_after};
 use crate::plan::{HostId, Plan, PodId};
 use crate::programs::Source;
 use crate::progress::Progress;
@@ -40,9 +41,8 @@ pub(super) async fn run(progress: &Progress) -> Result<Finding, LabError> {
     let directory = tempfile::Builder::new().prefix("bench").tempdir().context(|| "cannot make a directory".into())?;
     let plan = Plan { name: "bench-p12".into(), hosts: 1, pods: 2 * PODS, datastore: DatastoreKind::Sqlite };
     let mut lab = Lab::claim(StateDir::new(directory.path(), &plan.name)?, plan, progress)?;
-    let measured = measure(&mut lab, directory.path(), progress).await;
-    lab.tear_down(progress)?;
-    measured?.finding()
+    let measured = interruptible(measure(&mut lab, directory.path(), progress)).await;
+    tear_down_after(lab, measured, progress)?.finding()
 }
 
 #[derive(Default)]

@@ -16,7 +16,7 @@ use crate::cli::{DemoArgs, StatusArgs};
 use crate::ctl;
 use crate::error::{Context, LabError};
 use crate::interruptible;
-use crate::lab::Lab;
+use crate::lab::{Lab, tear_down_after};
 use crate::labels;
 use crate::oracle::{self, Oracle};
 use crate::plan::Plan;
@@ -45,11 +45,9 @@ pub(crate) async fn run(arguments: &DemoArgs) -> Result<ExitCode, LabError> {
     let state = StateDir::new(&arguments.state, &arguments.name)?;
     let mut lab = Lab::claim(state, Plan::new(&arguments.name, arguments.size), &progress)?;
     let outcome = interruptible(play(&mut lab, &progress)).await;
-    let removed = lab.tear_down(&progress);
+    let findings = tear_down_after(lab, outcome, &progress)?;
     drop(progress);
-    let findings = outcome?;
     findings.print(arguments.json)?;
-    removed?;
     Ok(findings.exit_code())
 }
 
