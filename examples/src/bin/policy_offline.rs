@@ -11,7 +11,7 @@ use calico_core::calc::event::EndpointId;
 use calico_core::flow::{Decision, Flow};
 use calico_core::net::InterfaceName;
 use calico_core::render::{PolicyRenderer, RenderConfig, Renderer};
-use calico_core::resource::{Kind, PolicyType, Resource};
+use calico_core::resource::{PolicyType, Resource};
 use calico_core::table::{CtState, Hook};
 use calico_core::update::Update;
 use calico_core::verdict::ActiveState;
