@@ -1,4 +1,5 @@
 //! Integration tests: the native backend over real TCP, and against BIRD.
+#![expect(clippy::disallowed_methods, reason = "tests on real sockets and daemons have real time and threads")]
 
 #[cfg(test)]
 mod bird;

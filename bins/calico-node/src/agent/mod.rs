@@ -1,7 +1,7 @@
 //! The agent: one host kept as the datastore says.
 //!
 //! One task runs one loop. In come batches of the syncer, changes that others made in the kernel, events of the BGP speaker and calls
-//! of the control socket; each is put into pure machines ([`pipeline`], the reconciler), and what they then want done is done before
+//! of the control socket; each is put into pure machines (the pipeline, the reconciler), and what they then want done is done before
 //! the next input is taken. So there are no locks, and every decision can be tested without the loop.
 //!
 //! Invariants: nothing but the skeleton is written before the datastore is in sync; a datastore that goes away changes nothing; BGP starts

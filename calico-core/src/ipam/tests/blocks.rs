@@ -60,7 +60,7 @@ fn address(ordinal: u8) -> IpAddr {
 
 fn holder(handle: u8) -> Holder {
     // Handles 0 and 2 share their attributes with nobody, 1 and 3 with everybody.
-    let attributes = if handle % 2 == 0 { [("id".to_string(), handle.to_string())].into() } else { [].into() };
+    let attributes = if handle.is_multiple_of(2) { [("id".to_string(), handle.to_string())].into() } else { [].into() };
     Holder { handle: alloc::format!("h{handle}").into(), attributes }
 }
 
