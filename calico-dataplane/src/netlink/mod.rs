@@ -138,25 +138,56 @@ impl Routing {
     /// A key does not say the class, and only routes of our own protocols may go: each protocol is tried until one fits.
     fn remove_routes(&mut self, delta: &Delta, report: &mut ApplyReport) {
         let set: BTreeSet<_> = delta.routes_set.iter().map(|route| route.key).collect();
-        let mut keys: Vec<_> = delta.routes_removed.iter().filter(|key| !set.contains(key)).collect();
+        let removed = delta.routes_removed.iter().filter(|key| !set.contains(key));
+        let (ambiguous, mut keys): (Vec<_>, Vec<_>) = removed.partition(|key| route::is_ambiguous(key));
+        self.remove_ambiguous(&ambiguous, report);
         for protocol in route::PROTOCOLS {
-            let mut batch = Batch::new(&mut self.socket);
-            for (tag, key) in keys.iter().enumerate() {
-                let message = route::removal(key, protocol);
-                batch.push(tag, route::DELETE, 0, |w| emit(w, &message));
-            }
-            let mut absent = Vec::new();
-            for (tag, error) in batch.finish() {
-                let Some(key) = keys.get(tag) else { continue };
-                if is(&error, &[Errno::ESRCH, Errno::ENODEV, Errno::ENOENT]) {
-                    absent.push(*key);
-                } else {
-                    let error = kernel("remove", &route::name(key))(error);
-                    report.routes.push(RouteFailure { key: **key, error });
-                }
-            }
-            keys = absent;
+            let removals: Vec<_> = keys.iter().map(|key| (*key, protocol)).collect();
+            keys = self.remove_of_protocol(&removals, report);
         }
+    }
+
+    /// Nobody writes these any more; what an older release or upstream left is looked for, so that nothing else goes in its place.
+    fn remove_ambiguous(&mut self, keys: &[&RouteKey], report: &mut ApplyReport) {
+        if keys.is_empty() {
+            return;
+        }
+        match self.routes(&Links::default()) {
+            Ok(found) => {
+                let protocol = |key: &RouteKey| Some(route::class_protocol(found.get(key)?.class));
+                let removals: Vec<_> = keys.iter().filter_map(|key| Some((*key, protocol(key)?))).collect();
+                self.remove_of_protocol(&removals, report);
+            }
+            Err(error) => report.routes.extend(keys.iter().map(|key| {
+                let error =
+                    DataplaneError::Reply { operation: "look for a route to remove", detail: error.to_string() };
+                RouteFailure { key: **key, error }
+            })),
+        }
+    }
+
+    /// Removes routes, and returns those that were not there.
+    fn remove_of_protocol<'k>(
+        &mut self,
+        removals: &[(&'k RouteKey, u8)],
+        report: &mut ApplyReport,
+    ) -> Vec<&'k RouteKey> {
+        let mut batch = Batch::new(&mut self.socket);
+        for (tag, (key, protocol)) in removals.iter().enumerate() {
+            let message = route::removal(key, *protocol);
+            batch.push(tag, route::DELETE, 0, |w| emit(w, &message));
+        }
+        let mut absent = Vec::new();
+        for (tag, error) in batch.finish() {
+            let Some((key, _)) = removals.get(tag) else { continue };
+            if is(&error, &[Errno::ESRCH, Errno::ENODEV, Errno::ENOENT]) {
+                absent.push(*key);
+            } else {
+                let error = kernel("remove", &route::name(key))(error);
+                report.routes.push(RouteFailure { key: **key, error });
+            }
+        }
+        absent
     }
 
     fn set_neighbors(&mut self, neighbors: &[Neighbor], indices: &mut Indices, report: &mut ApplyReport) {

@@ -80,13 +80,18 @@ pub(crate) fn encode(route: &Route, index: Option<u32>) -> RouteMessage {
 /// Names a route for removal, if it is of this protocol.
 ///
 /// The kernel takes IPv4 metric zero for "any": where no route of that metric is left, the removal of one takes the next of the same
-/// destination, table and protocol. Its own notifications keep a reconciler from asking for that.
+/// destination, table and protocol. So whoever removes one of metric zero looks first whether it is there, and with which protocol.
 pub(crate) fn removal(key: &RouteKey, protocol: u8) -> RouteMessage {
     let mut message = keyed(key, protocol);
     // The wildcards of the kernel's comparison.
     message.header.scope = RouteScope::NoWhere;
     message.header.kind = RouteType::Unspec;
     message
+}
+
+/// Whether the kernel takes the metric for "any" when it removes a route.
+pub(crate) fn is_ambiguous(key: &RouteKey) -> bool {
+    key.metric == 0 && key.dest.family() == Family::V4
 }
 
 /// The interface that a route needs.
@@ -207,7 +212,8 @@ fn via(gateway: IpAddr, dest: Cidr) -> RouteAttribute {
     }
 }
 
-const fn class_protocol(class: RouteClass) -> u8 {
+/// The protocol number of a class.
+pub(super) const fn class_protocol(class: RouteClass) -> u8 {
     match class {
         RouteClass::LocalBlock => LOCAL_BLOCK,
         RouteClass::Bgp => BGP,

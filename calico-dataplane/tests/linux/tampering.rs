@@ -142,3 +142,22 @@ fn only_routes_of_our_protocols_are_seen_and_removed() {
         assert!(dataplane.observe().await.unwrap().routes.is_empty());
     });
 }
+
+/// The kernel takes metric zero for "any" in a removal; ours is for the one route.
+#[test]
+fn the_removal_of_metric_zero_takes_no_other() {
+    in_namespace(async |mut dataplane| {
+        let of =
+            |metric: u32, protocol: u8| format!("route add blackhole 10.65.0.0/26 metric {metric} proto {protocol}");
+        run("ip", &of(0, 81));
+        run("ip", &of(4096, 82));
+        let keys: Vec<_> = dataplane.observe().await.unwrap().routes.into_keys().collect();
+        assert_eq!(keys.iter().map(|key| key.metric).collect::<Vec<_>>(), [0, 4096]);
+        for _ in 0..2 {
+            let delta = Delta { routes_removed: vec![keys[0]], ..Delta::default() };
+            assert!(dataplane.apply(&delta).await.is_complete());
+            let left: Vec<_> = dataplane.observe().await.unwrap().routes.into_keys().collect();
+            assert_eq!(left, [keys[1]]);
+        }
+    });
+}

@@ -1,10 +1,21 @@
 //! What BGP learned, as desired routes.
+//!
+//! Their metric is never zero: the kernel's removal takes IPv4 metric zero for "any", and writing would replace a connected route of
+//! the same prefix. It is the largest of our classes ([`METRIC`], above [`BLOCK_METRIC`], above the renderer's 1024 for workloads), so
+//! that of two routes to one prefix the more local one wins: a workload that moved here is reached here, although the host it left
+//! still announces it, and whatever the host's own administration set up for a prefix goes before what a peer says. (BIRD's default of
+//! 32 would have it the other way round.) Classes never share a key, so none removes or replaces another's route.
 
 use std::collections::BTreeMap;
 
 use calico_bgp::{BgpEvent, LearnedRoute};
 use calico_core::net::Cidr;
 use calico_core::table::{Delta, Route, RouteClass, RouteKey, RouteTableId, RouteTarget};
+
+/// Metric of learned routes.
+pub(super) const METRIC: u32 = 4096;
+/// Metric of the blackholes for this host's own blocks.
+pub(super) const BLOCK_METRIC: u32 = 2048;
 
 /// The best paths that the speaker reported, and the routes they ask for.
 #[derive(Debug, Default)]
@@ -34,7 +45,7 @@ impl BgpRoutes {
 }
 
 const fn key(dest: Cidr) -> RouteKey {
-    RouteKey { table: RouteTableId::MAIN, dest, metric: 0 }
+    RouteKey { table: RouteTableId::MAIN, dest, metric: METRIC }
 }
 
 /// The kernel finds the interface: in the mesh, next hops are neighbours of this host or reached through its own routes.

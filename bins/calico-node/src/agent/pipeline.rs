@@ -12,7 +12,7 @@ use calico_core::render::PolicyRenderer;
 use calico_core::table::{Delta, Route, RouteClass, RouteKey, RouteTableId, RouteTarget};
 use calico_core::update::Update;
 
-use super::bgp_routes::BgpRoutes;
+use super::bgp_routes::{BLOCK_METRIC, BgpRoutes};
 
 /// All that this host decides. Every method returns how the desired state changes.
 pub(super) struct Pipeline {
@@ -140,5 +140,5 @@ impl Active {
 }
 
 const fn block_key(dest: Cidr) -> RouteKey {
-    RouteKey { table: RouteTableId::MAIN, dest, metric: 0 }
+    RouteKey { table: RouteTableId::MAIN, dest, metric: BLOCK_METRIC }
 }

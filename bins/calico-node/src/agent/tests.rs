@@ -233,6 +233,16 @@ async fn learned_routes_are_programmed_and_stale_ones_wait_for_the_speaker_to_se
     world.bgp.script(BgpEvent::RouteSet(learned));
     world.until("learned", |status| status.bgp_routes == 1 && status.dataplane_in_sync).await;
     assert_eq!(world.route("10.2.0.0/26").unwrap().class, RouteClass::Bgp);
+
+    // A host that still announces a workload that is here now does not get its packets.
+    let moved = LearnedRoute { prefix: "10.1.0.5/32".parse().unwrap(), ..learned };
+    world.bgp.script(BgpEvent::RouteSet(moved));
+    world.until("learned too", |status| status.bgp_routes == 2 && status.dataplane_in_sync).await;
+    let mut ways: Vec<Route> = world.kernel.routes();
+    ways.retain(|route| route.key.dest == moved.prefix);
+    let best = ways.iter().min_by_key(|route| route.key.metric).unwrap();
+    assert_eq!((ways.len(), best.class), (2, RouteClass::LocalWorkload));
+    world.bgp.script(BgpEvent::RouteRemoved(moved.prefix));
     world.bgp.script(BgpEvent::RouteRemoved(learned.prefix));
     world.until("withdrawn", |_| world.route("10.2.0.0/26").is_none()).await;
 }
