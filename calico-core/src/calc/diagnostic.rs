@@ -5,7 +5,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use crate::net::InterfaceName;
-use crate::resource::{PolicyType, ResourceKey};
+use crate::resource::{Fault, PolicyType, ResourceKey};
 use crate::selector::SelectorError;
 
 /// What is wrong with an object.
@@ -68,6 +68,9 @@ pub enum Problem {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RuleFault {
+    /// The stored rule has a field or value that this version does not understand.
+    #[error("{0}")]
+    NotUnderstood(#[source] Fault),
     /// A selector does not parse.
     #[error("{field} does not parse: {error}")]
     Selector {

@@ -1,8 +1,8 @@
 //! Rules as written to rules that the dataplane can carry out: selectors and named ports become sets.
 //!
 //! A rule that cannot be carried out as written fails closed, and says so: one that denies loses the condition and denies more,
-//! any other is left out. That holds for selectors that do not parse, for HTTP (which the kernel cannot see) and for services
-//! (whose endpoints nothing here knows yet).
+//! any other is left out. That holds for what the stored rule has and this version does not understand, for selectors that do not
+//! parse, for HTTP (which the kernel cannot see) and for services (whose endpoints nothing here knows yet).
 
 use alloc::format;
 use alloc::vec::Vec;
@@ -112,6 +112,8 @@ impl Scanner<'_> {
     /// The rule without the conditions that are faulty.
     fn scan(&mut self) -> ActiveRule {
         let rule = self.rule;
+        let unread = rule.unread.iter().flat_map(|unread| &unread.faults);
+        self.faults.extend(unread.cloned().map(RuleFault::NotUnderstood));
         if rule.http.is_some() {
             self.faults.push(RuleFault::Http);
         }

@@ -376,6 +376,26 @@ fn rules_that_cannot_be_carried_out_fail_closed() {
     );
 }
 
+/// A newer version wrote a condition that this one does not know.
+#[test]
+fn a_condition_that_is_not_known_lets_nothing_through() {
+    let mut rig = Rig::new();
+    rig.update(endpoint("a", "10.0.0.1/32", &[], &[]));
+    rig.update(tier("default", None, None));
+    let rule = |action: &str| serde_json::json!({"action": action, "source": {"newer": "x"}});
+    let ingress = ["Allow", "Deny", "Pass", "Log"].map(rule);
+    let document = serde_json::json!({"metadata": {"name": "p", "namespace": "one"}, "spec": {"ingress": ingress}});
+    let resource = Resource::decode(Kind::NetworkPolicy, &document).unwrap();
+    rig.update(Update { key: resource.key().unwrap(), value: Some(Arc::new(resource)) });
+    rig.flush();
+    let rules = rig.state.policies.values().next().unwrap();
+    assert_eq!(rules.ingress.iter().map(|rule| rule.action).collect::<Vec<_>>(), [Action::Deny]);
+    let problems = rig.problems();
+    assert_eq!(problems.len(), 4);
+    assert!(problems[0].starts_with("NetworkPolicy(one/p): ingress rule 0: ") && problems[0].contains("source.newer"));
+    assert!(problems[0].ends_with("the rule is left out") && problems[1].ends_with("denies without that condition"));
+}
+
 #[test]
 fn a_policy_that_does_not_parse_is_absent_and_reported() {
     let mut rig = Rig::new();

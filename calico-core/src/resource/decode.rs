@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 use super::check::{self, Strictness};
 use super::path::Path;
 use super::shape::Reading;
-use super::{API_VERSION, Fault, Kind, Metadata, Object, Resource, ResourceKey, Scope};
+use super::{API_VERSION, Fault, Kind, Metadata, Object, Resource, ResourceKey, Scope, unread};
 
 /// The annotation in which the etcd layout keeps a policy's own name (its key may carry an old tier prefix).
 const NAME_ANNOTATION: &str = "projectcalico.org/metadata";
@@ -40,12 +40,19 @@ impl Resource {
     /// Reads a stored document. Unknown fields are left to the raw document; nulls count as absent; an object that is wrong in a
     /// field that is known is refused, with every fault that was found.
     ///
+    /// Rules are the exception: a policy or profile is not absent because of one of them. What is wrong or unknown in a rule is
+    /// noted in its [`unread`](super::Rule::unread), which makes it deny more or allow nothing.
+    ///
     /// # Errors
     /// At least one fault.
     pub fn decode(kind: Kind, value: &Value) -> Result<Self, Vec<Fault>> {
-        let mut resource = typed(kind, value, &Reading::Stored)?;
-        resource.restore_policy_name()?;
-        check::all(&resource, Strictness::Stored).map(|()| resource)
+        match stored(kind, value) {
+            Ok(mut resource) => {
+                unread::mark_unknown(&mut resource, value);
+                Ok(resource)
+            }
+            Err(faults) => unread::salvage(kind, value, faults, |value| stored(kind, value)),
+        }
     }
 
     /// Reads an operator's document: as [`decode`](Self::decode), and refuses unknown fields, names and labels that the API does
@@ -63,6 +70,7 @@ impl Resource {
             return Err(faults);
         }
         let mut resource = typed(kind, value, &reading)?;
+        unread::mark_unknown(&mut resource, value);
         if let Some(metadata) = resource.metadata_mut() {
             metadata.annotations.remove(NAME_ANNOTATION);
         }
@@ -86,7 +94,9 @@ impl Resource {
 
     /// The form that users see: the whole v3 object with kind and version.
     pub fn document(&self) -> Value {
-        with_object!(self, object => document_of(self.kind(), object), self.ipam_document())
+        let mut document = with_object!(self, object => document_of(self.kind(), object), self.ipam_document());
+        unread::write_back(&mut document, self.rules());
+        document
     }
 
     fn ipam_document(&self) -> Value {
@@ -177,24 +187,39 @@ fn annotated_name(text: &str) -> Result<String, Vec<Fault>> {
     value.get("name").and_then(Value::as_str).map(ToString::to_string).ok_or_else(|| fault("the name is missing"))
 }
 
+/// A stored document that is in order throughout.
+pub(super) fn stored(kind: Kind, value: &Value) -> Result<Resource, Vec<Fault>> {
+    let mut resource = typed(kind, value, &Reading::Stored)?;
+    resource.restore_policy_name()?;
+    check::all(&resource, Strictness::Stored).map(|()| resource)
+}
+
 /// serde first, which is the fast way and nearly always enough; the shape tables when it fails, to learn where.
 fn typed(kind: Kind, value: &Value, reading: &Reading<'_>) -> Result<Resource, Vec<Fault>> {
     // A pool without a specification would otherwise be the default one.
     if kind == Kind::IpPool && value.get("spec").is_none_or(Value::is_null) {
         return Err(vec![Fault::missing("spec")]);
     }
-    if let Ok(resource) = read(kind, value) {
+    // serde takes a list for a struct, and an empty one for an empty struct: `source: []` would be no condition.
+    if kind.shape().fits(value)
+        && let Ok(resource) = read(kind, value)
+    {
         return Ok(resource);
     }
     let pruned = kind.shape().without_nulls(value);
-    read(kind, &pruned).map_err(|error| {
-        let mut faults = Vec::new();
-        kind.shape().faults(&pruned, &Path::Root, reading, &mut faults);
-        if faults.is_empty() {
-            faults.push(Fault::value("", None, error));
+    match read(kind, &pruned) {
+        Ok(resource) if kind.shape().fits(&pruned) => Ok(resource),
+        read => {
+            let mut faults = Vec::new();
+            kind.shape().faults(&pruned, &Path::Root, reading, &mut faults);
+            if faults.is_empty() {
+                let error =
+                    read.err().map_or_else(|| "not of the form of its kind".to_string(), |error| error.to_string());
+                faults.push(Fault::value("", None, error));
+            }
+            Err(faults)
         }
-        faults
-    })
+    }
 }
 
 fn read(kind: Kind, value: &Value) -> Result<Resource, serde_json::Error> {

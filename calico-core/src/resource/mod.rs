@@ -24,6 +24,7 @@ mod rule;
 mod schema;
 mod shape;
 mod tier;
+mod unread;
 mod workload_endpoint;
 mod workload_endpoint_name;
 
@@ -45,6 +46,7 @@ pub use policy::{GlobalNetworkPolicySpec, NetworkPolicySpec, PolicyType};
 pub use profile::ProfileSpec;
 pub use rule::{Action, EntityRule, Icmp, Rule, ServiceAccountMatch, ServiceMatch};
 pub use tier::{DefaultAction, TierSpec};
+pub use unread::Unread;
 pub use workload_endpoint::{EndpointPort, WorkloadEndpointSpec};
 pub use workload_endpoint_name::{WorkloadEndpointName, WorkloadEndpointNameError};
 

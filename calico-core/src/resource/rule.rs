@@ -1,10 +1,12 @@
 //! The rule language shared by policies and profiles.
 
+use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 
 use serde::{Deserialize, Serialize};
 
+use super::Unread;
 use crate::net::{Cidr, Port, Protocol};
 
 /// One rule. All given fields must match; lists within a field are alternatives.
@@ -42,6 +44,10 @@ pub struct Rule {
     /// Annotations on the rule, kept as given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metadata: Option<serde_json::Value>,
+    /// What of the stored rule this version does not understand. Whoever carries the rule out fails closed: unless it denies, it
+    /// never matches.
+    #[serde(skip)]
+    pub unread: Option<Box<Unread>>,
 }
 
 /// Conditions on one side of a flow.

@@ -171,6 +171,50 @@ impl Shape {
         }
     }
 
+    /// Whether structs are mappings all the way down; lists and leaves are for whoever reads them.
+    pub(super) fn fits(&self, value: &Value) -> bool {
+        match (self, value) {
+            (Self::Struct(fields), Value::Object(members)) => fields
+                .iter()
+                .filter(|field| !matches!(field.shape, Self::Leaf { .. } | Self::Carried | Self::TextMap))
+                .all(|field| members.get(field.name).is_none_or(|member| member.is_null() || field.shape.fits(member))),
+            (Self::Struct(_), _) => false,
+            (Self::List(shape @ Self::Struct(_)), Value::Array(items)) => items.iter().all(|item| shape.fits(item)),
+            _ => true,
+        }
+    }
+
+    /// The shape of a member of this name.
+    pub(super) fn member(&self, name: &str) -> Option<&Self> {
+        match self {
+            Self::Struct(fields) => fields.iter().find(|field| field.name == name).map(|field| &field.shape),
+            _ => None,
+        }
+    }
+
+    /// Every field of `value` that the model does not know and that says something.
+    pub(super) fn unknown_fields(&self, value: &Value, path: &Path<'_>, found: &mut Vec<Fault>) {
+        match (self, value) {
+            (Self::List(shape), Value::Array(items)) => {
+                for (index, item) in items.iter().enumerate() {
+                    shape.unknown_fields(item, &path.index(index), found);
+                }
+            }
+            (Self::Struct(fields), Value::Object(members)) => {
+                for (name, member) in members.iter().filter(|(_, member)| !member.is_null()) {
+                    match self.member(name) {
+                        Some(shape) => shape.unknown_fields(member, &path.field(name), found),
+                        None => {
+                            let known = fields.iter().map(|field| field.name);
+                            found.push(Fault::unknown_field(path.field(name), name, known));
+                        }
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+
     /// The value without null members: Go writes `null` for what is empty, and an operator's empty YAML field is one.
     pub(super) fn without_nulls(&self, value: &Value) -> Value {
         match (self, value) {

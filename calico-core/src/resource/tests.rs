@@ -230,10 +230,10 @@ proptest! {
         let document = named(kind, &mut Dice(seed), &mut spoil);
         let sound = named(kind, &mut Dice(seed), &mut None);
         let known = |value: &Value| kind.shape().known_part(value);
-        if known(&document) != known(&sound) && Resource::decode(kind, &sound).is_ok() {
+        if known(&document) != known(&sound) && decode::stored(kind, &sound).is_ok() {
             let mut faults = vec![];
             kind.shape().faults(&document, &path::Path::Root, &shape::Reading::Stored, &mut faults);
-            prop_assert_eq!(faults.is_empty(), Resource::decode(kind, &document).is_ok(), "{}", document);
+            prop_assert_eq!(faults.is_empty(), decode::stored(kind, &document).is_ok(), "{}", document);
         }
     }
 

@@ -18,13 +18,16 @@ pub(super) const SERVICE_ACCOUNT: &str = "projectcalico.org/serviceaccount";
 const WITH_PORTS: [u8; 3] = [6, 17, 132];
 
 pub(super) fn matches(cluster: &Cluster, rule: &Rule, namespace: &str, flow: &Flow) -> bool {
-    // A condition that cannot be carried out (HTTP, services, a selector that does not parse …) holds for rules that deny and
-    // for no others, so that a rule denies more or allows less than was written.
+    // A condition that cannot be carried out (one that is not understood, HTTP, services, a selector that does not parse …) holds
+    // for rules that deny and for no others, so that a rule denies more or allows less than was written.
     let unusable = rule.action == Action::Deny;
+    let understood = rule.unread.is_none() || unusable;
     let http = rule.http.is_none() || unusable;
     let protocol = rule.protocol.is_none_or(|protocol| protocol.number() == flow.protocol)
         && rule.not_protocol.is_none_or(|protocol| protocol.number() != flow.protocol);
-    http && family_matches(rule, flow, unusable)
+    understood
+        && http
+        && family_matches(rule, flow, unusable)
         && protocol
         && port_numbers_apply(rule, flow)
         && rule.icmp.is_none_or(|icmp| icmp_matches(icmp, flow, false, unusable))

@@ -1,5 +1,6 @@
 //! Random clusters over a few names, so that objects meet: endpoints on two hosts, sets, profiles, tiers, policies, flows.
 
+use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -12,9 +13,9 @@ use super::Random;
 use crate::flow::Flow;
 use crate::net::{Cidr, Port, PortRange, Protocol};
 use crate::resource::{
-    Action, DefaultAction, EndpointPort, EntityRule, GlobalNetworkPolicySpec, Icmp, Kind, Metadata, NetworkPolicySpec,
-    NetworkSetSpec, Object, PolicyType, ProfileSpec, Resource, ResourceKey, Rule, ServiceAccountMatch, ServiceMatch,
-    TierSpec, WorkloadEndpointSpec,
+    Action, DefaultAction, EndpointPort, EntityRule, Fault, GlobalNetworkPolicySpec, Icmp, Kind, Metadata,
+    NetworkPolicySpec, NetworkSetSpec, Object, PolicyType, ProfileSpec, Resource, ResourceKey, Rule,
+    ServiceAccountMatch, ServiceMatch, TierSpec, Unread, WorkloadEndpointSpec,
 };
 use crate::update::Update;
 
@@ -311,7 +312,11 @@ impl Generator {
 
     /// Adds a condition that cannot be carried out.
     fn spoil(&mut self, rule: &mut Rule, direction: Option<PolicyType>) {
-        match self.random.below(5) {
+        match self.random.below(6) {
+            5 => {
+                let fault = Fault::value("spec.ingress[0].newer", None, "not known");
+                rule.unread = Some(Box::new(Unread::new(vec![fault], serde_json::Value::Null)));
+            }
             0 => rule.http = Some(serde_json::Value::Null),
             1 => rule.ip_version = Some(5),
             2 => rule.source.not_selector = "has(".into(),

@@ -1,0 +1,211 @@
+//! Stored rules that this version understands only in part.
+//!
+//! A newer version may write fields and values that this one does not know, and somebody may write nonsense past every check. A
+//! policy that were absent for that, or a rule that matched without a condition, could let more through than was meant. So in
+//! stored policies and profiles a rule keeps what is understood of it, and carries what is not in [`Rule::unread`]: whoever
+//! carries it out fails closed (a rule that denies does so without the lost conditions, any other never matches). A field of the
+//! specification itself that is not known may narrow the whole policy, so it counts for each of its rules. An action that is not
+//! known counts as Deny.
+//!
+//! Only where a policy's own selector, order, types or tier cannot be read is it refused altogether: whom it concerns is then
+//! anybody's guess. The document is never changed by any of this: such a rule is written back as it was read.
+
+use alloc::boxed::Box;
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use serde_json::{Map, Value, json};
+
+use super::path::Path;
+use super::{Fault, Kind, Resource, Rule};
+
+/// What of a stored rule is not understood.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Unread {
+    /// Each part: a field that is not known, or a value that is refused. Not empty.
+    pub faults: Vec<Fault>,
+    /// The whole rule as it is stored. It is written back like this, whatever the typed rule says by then.
+    pub document: Value,
+}
+
+impl Unread {
+    /// Faults of a rule that is stored like this.
+    pub const fn new(faults: Vec<Fault>, document: Value) -> Self {
+        Self { faults, document }
+    }
+}
+
+/// Lists of rules by the name of their field, and position in the list.
+type Place = (&'static str, usize);
+
+const LISTS: [&str; 2] = ["ingress", "egress"];
+
+/// What is not understood, by rule.
+#[derive(Debug, Default)]
+struct Findings {
+    /// Of the specification itself.
+    common: Vec<Fault>,
+    rules: BTreeMap<Place, Vec<Fault>>,
+}
+
+/// Notes at every rule which of its fields are not known.
+pub(super) fn mark_unknown(resource: &mut Resource, document: &Value) {
+    if has_rules(resource.kind()) {
+        unknown_fields(resource.kind(), document).mark(resource, document);
+    }
+}
+
+/// Reads a document that `read` refuses for `faults`, if those are of rules alone: without the parts that are refused.
+pub(super) fn salvage(
+    kind: Kind,
+    document: &Value,
+    faults: Vec<Fault>,
+    read: impl Fn(&Value) -> Result<Resource, Vec<Fault>>,
+) -> Result<Resource, Vec<Fault>> {
+    if !has_rules(kind) {
+        return Err(faults);
+    }
+    let mut findings = unknown_fields(kind, document);
+    let mut rest = document.clone();
+    let mut found = faults.clone();
+    let mut all = faults;
+    // A part that goes may have been what another one needs, such as the protocol of ports. Each round takes something away.
+    loop {
+        if !take_out(&found, &mut rest) {
+            return Err(all);
+        }
+        found.into_iter().for_each(|fault| findings.add(fault));
+        match read(&rest) {
+            Ok(mut resource) => {
+                findings.mark(&mut resource, document);
+                return Ok(resource);
+            }
+            Err(further) => {
+                all.extend(further.iter().cloned());
+                found = further;
+            }
+        }
+    }
+}
+
+/// Puts rules that are not understood back as they were.
+pub(super) fn write_back(resource: &mut Value, rules: [&[Rule]; 2]) {
+    for (list, rules) in LISTS.into_iter().zip(rules) {
+        let unread = rules.iter().enumerate().filter_map(|(index, rule)| Some((index, rule.unread.as_ref()?)));
+        for (index, unread) in unread {
+            if let Some(slot) = resource.get_mut("spec").and_then(|spec| spec.get_mut(list)?.get_mut(index)) {
+                slot.clone_from(&unread.document);
+            }
+        }
+    }
+}
+
+impl Resource {
+    /// Ingress and egress rules, of kinds that have them.
+    pub(super) fn rules(&self) -> [&[Rule]; 2] {
+        match self {
+            Self::NetworkPolicy(object) => [&object.spec.ingress, &object.spec.egress],
+            Self::GlobalNetworkPolicy(object) => [&object.spec.ingress, &object.spec.egress],
+            Self::Profile(object) => [&object.spec.ingress, &object.spec.egress],
+            _ => [&[], &[]],
+        }
+    }
+
+    fn rules_mut(&mut self) -> [&mut [Rule]; 2] {
+        match self {
+            Self::NetworkPolicy(object) => [&mut object.spec.ingress, &mut object.spec.egress],
+            Self::GlobalNetworkPolicy(object) => [&mut object.spec.ingress, &mut object.spec.egress],
+            Self::Profile(object) => [&mut object.spec.ingress, &mut object.spec.egress],
+            _ => [&mut [], &mut []],
+        }
+    }
+}
+
+const fn has_rules(kind: Kind) -> bool {
+    matches!(kind, Kind::NetworkPolicy | Kind::GlobalNetworkPolicy | Kind::Profile)
+}
+
+fn unknown_fields(kind: Kind, document: &Value) -> Findings {
+    let mut findings = Findings::default();
+    let (Some(shape), Some(spec)) = (kind.shape().member("spec"), document.get("spec")) else { return findings };
+    let mut faults = Vec::new();
+    shape.unknown_fields(spec, &Path::Root.field("spec"), &mut faults);
+    faults.into_iter().for_each(|fault| findings.add(fault));
+    findings
+}
+
+impl Findings {
+    fn add(&mut self, fault: Fault) {
+        match place(&fault.path) {
+            Some((place, _)) => self.rules.entry(place).or_default().push(fault),
+            None => self.common.push(fault),
+        }
+    }
+
+    fn mark(mut self, resource: &mut Resource, document: &Value) {
+        for (list, rules) in LISTS.into_iter().zip(resource.rules_mut()) {
+            for (index, rule) in rules.iter_mut().enumerate() {
+                let mut faults = self.common.clone();
+                faults.extend(self.rules.remove(&(list, index)).into_iter().flatten());
+                if faults.is_empty() {
+                    continue;
+                }
+                let stored = document.get("spec").and_then(|spec| spec.get(list)?.get(index));
+                rule.unread = Some(Box::new(Unread::new(faults, stored.cloned().unwrap_or_default())));
+            }
+        }
+    }
+}
+
+/// The rule that a path leads into, and the way inside.
+fn place(path: &str) -> Option<(Place, &str)> {
+    let path = path.strip_prefix("spec.")?;
+    let (list, rest) = LISTS.into_iter().find_map(|list| Some((list, path.strip_prefix(list)?.strip_prefix('[')?)))?;
+    let (index, inside) = rest.split_once(']')?;
+    Some(((list, index.parse().ok()?), inside.strip_prefix('.').unwrap_or_default()))
+}
+
+/// Takes what is at fault out of a document. Says whether that was possible: it is not where a fault is outside of rules.
+fn take_out(faults: &[Fault], document: &mut Value) -> bool {
+    let places: Option<BTreeSet<_>> = faults
+        .iter()
+        .map(|fault| place(&fault.path))
+        .map(|found| {
+            let (place, inside) = found?;
+            // Of a list that has a bad element the whole goes.
+            Some((place, inside.split('[').next().unwrap_or_default()))
+        })
+        .collect();
+    let mut changed = false;
+    for ((list, index), inside) in places.into_iter().flatten() {
+        let rule = document.get_mut("spec").and_then(|spec| spec.get_mut(list)?.get_mut(index));
+        let Some(rule) = rule else { continue };
+        match rule.as_object_mut() {
+            Some(members) if !inside.is_empty() => changed |= take_field(members, inside),
+            _ => {
+                *rule = json!({ "action": "Deny" });
+                changed = true;
+            }
+        }
+    }
+    changed
+}
+
+/// Takes a field out, or if it is not there (it is missing, then) what it is missing from; says whether anything changed.
+fn take_field(members: &mut Map<String, Value>, path: &str) -> bool {
+    if path == "action" {
+        let deny = Value::from("Deny");
+        return members.insert("action".into(), deny.clone()) != Some(deny);
+    }
+    let Some((name, inside)) = path.split_once('.') else { return members.shift_remove(path).is_some() };
+    let Some(member) = members.get_mut(name) else { return false };
+    if member.as_object_mut().is_some_and(|inner| take_field(inner, inside)) {
+        return true;
+    }
+    members.shift_remove(name).is_some()
+}
+
+#[cfg(test)]
+mod tests;

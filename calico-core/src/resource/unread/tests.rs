@@ -1,0 +1,155 @@
+use alloc::string::ToString;
+use alloc::vec;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::resource::{Action, EntityRule, merge_unknown};
+
+const KIND: Kind = Kind::GlobalNetworkPolicy;
+
+fn policy(rule: Value) -> Value {
+    let spec =
+        json!({"selector": "all()", "types": ["Ingress"], "ingress": [rule, {"action": "Allow", "protocol": "TCP"}]});
+    json!({"metadata": {"name": "x"}, "spec": spec})
+}
+
+/// The first rule, read from a policy in which it is the only one that is not understood.
+fn read(rule: &Value) -> Rule {
+    let document = policy(rule.clone());
+    let resource = Resource::decode(KIND, &document).unwrap();
+    let [[first, second], []] = resource.rules() else { unreachable!("two rules went in") };
+    assert_eq!(second.unread, None);
+    // Nothing of it is lost when it is shown or rewritten.
+    assert_eq!(resource.document()["spec"]["ingress"][0], *rule);
+    assert_eq!(merge_unknown(KIND, &document, resource.encode())["spec"], document["spec"]);
+    first.clone()
+}
+
+fn faults(rule: &Rule) -> Vec<&str> {
+    rule.unread.iter().flat_map(|unread| &unread.faults).map(|fault| fault.path.as_str()).collect()
+}
+
+#[test]
+fn a_rule_with_a_field_of_a_newer_version_is_marked() {
+    for (field, value, path) in [
+        ("newer", json!(1), "spec.ingress[0].newer"),
+        ("source", json!({"newer": []}), "spec.ingress[0].source.newer"),
+        (
+            "destination",
+            json!({"serviceAccounts": {"newer": "x"}}),
+            "spec.ingress[0].destination.serviceAccounts.newer",
+        ),
+        ("Source", json!({"nets": ["10.0.0.0/8"]}), "spec.ingress[0].Source"),
+    ] {
+        let rule = read(&json!({"action": "Allow", field: value}));
+        assert_eq!(faults(&rule), [path]);
+        assert_eq!(rule.action, Action::Allow);
+    }
+    // Null says nothing.
+    let resource = Resource::decode(KIND, &policy(json!({"action": "Allow", "newer": null}))).unwrap();
+    assert!(resource.rules().into_iter().flatten().all(|rule| rule.unread.is_none()));
+}
+
+#[test]
+fn a_field_of_the_specification_that_is_not_known_counts_for_every_rule() {
+    let mut document = policy(json!({"action": "Allow"}));
+    document["spec"]["hostSelector"] = "has(a)".into();
+    let resource = Resource::decode(KIND, &document).unwrap();
+    let [ingress, _] = resource.rules();
+    assert!(ingress.iter().all(|rule| faults(rule) == ["spec.hostSelector"]));
+    assert_eq!(resource.document()["spec"]["ingress"], document["spec"]["ingress"]);
+}
+
+#[test]
+fn what_is_wrong_in_a_rule_is_dropped_and_noted() {
+    let bare = |action| Rule { action, ..Rule::default() };
+    for (field, value, path) in [
+        ("ipVersion", json!(5), "ipVersion"),
+        ("protocol", json!("NEWER"), "protocol"),
+        ("destination", json!({"ports": [80]}), "destination.ports[0]"),
+        ("icmp", json!({"type": 8}), "icmp"),
+        ("notICMP", json!({"code": 8}), "notICMP.code"),
+        ("source", json!({"nets": ["10.0.0.0/33"]}), "source.nets[0]"),
+        ("source", json!({"notNets": ["::/0"]}), "source.notNets[0]"),
+        ("source", json!({"nets": ["10.0.0.0/8", "fd00::/8"]}), "source.nets[1]"),
+        ("source", json!({"selector": "global()"}), "source.selector"),
+        ("source", json!({"selector": "a = 'b'"}), "source.selector"),
+        ("source", json!({"services": {"name": "a"}}), "source.services.namespace"),
+    ] {
+        for action in ["Allow", "Deny"] {
+            let mut rule = read(&json!({"action": action, field: value}));
+            assert_eq!(faults(&rule), [["spec.ingress[0].", path].concat()]);
+            rule.unread = None;
+            rule.not_icmp = None;
+            assert_eq!(rule, bare(if action == "Deny" { Action::Deny } else { Action::Allow }), "{field}: {value}");
+        }
+    }
+}
+
+#[test]
+fn a_condition_that_needs_a_dropped_one_goes_too() {
+    let ports = json!({"ports": [80], "nets": ["10.0.0.0/8"]});
+    let rule = read(&json!({"action": "Deny", "protocol": "NEWER", "destination": ports}));
+    assert_eq!(faults(&rule), ["spec.ingress[0].protocol", "spec.ingress[0].destination.ports[0]"]);
+    let nets = vec!["10.0.0.0/8".parse().unwrap()];
+    assert_eq!(rule.destination, EntityRule { nets, ..EntityRule::default() });
+}
+
+#[test]
+fn an_action_that_is_not_known_denies() {
+    for rule in [
+        json!({"protocol": "TCP"}),
+        json!({"action": "Reject", "protocol": "TCP"}),
+        json!({"action": null, "protocol": "TCP"}),
+    ] {
+        let read = read(&rule);
+        assert_eq!((read.action, faults(&read)), (Action::Deny, vec!["spec.ingress[0].action"]), "{rule}");
+        assert!(read.protocol.is_some(), "{rule}");
+    }
+    for rule in [json!(null), json!("Allow"), json!([])] {
+        assert_eq!(read(&rule).action, Action::Deny);
+    }
+}
+
+#[test]
+fn a_policy_that_may_concern_anybody_is_refused_with_all_its_faults() {
+    for (field, value) in [("selector", json!("a = 'b'")), ("order", json!("x")), ("types", json!(["Newer"]))] {
+        let mut document = policy(json!({"action": "Reject"}));
+        document["spec"][field] = value;
+        let faults = Resource::decode(KIND, &document).unwrap_err();
+        assert!(faults.iter().any(|fault| fault.path.starts_with(&["spec.", field].concat())), "{faults:?}");
+    }
+}
+
+#[test]
+fn a_manifest_is_not_read_in_part() {
+    let mut document = policy(json!({"action": "Reject"}));
+    document["kind"] = KIND.name().into();
+    document["apiVersion"] = crate::resource::API_VERSION.into();
+    assert!(Resource::decode_strict(KIND, &document, Some(&document)).is_err());
+    document["spec"]["ingress"][0] = json!({"action": "Allow", "newer": 1});
+    let resource = Resource::decode_strict(KIND, &document, Some(&document)).unwrap();
+    assert_eq!(faults(&resource.rules()[0][0]), ["spec.ingress[0].newer"]);
+}
+
+proptest! {
+    /// Whatever stands in a rule: the policy stays, its document is kept, and a rule that is not read in full is marked.
+    #[test]
+    fn no_rule_takes_its_policy_away(fields in prop::collection::btree_map(0..8usize, 0..9usize, 0..5), action in 0..4usize) {
+        let names = ["protocol", "ipVersion", "icmp", "source", "destination", "http", "newer", "notProtocol"];
+        let values = [
+            json!("TCP"), json!(4), json!({"type": 8}), json!({"ports": [80, "x y"]}), json!({"nets": ["10.0.0.0/8"]}),
+            json!([]), json!({"services": {}, "selector": "("}), json!("fd00::/8"), json!({"notNets": [1], "newer": 1}),
+        ];
+        let action = [json!("Allow"), json!("Deny"), json!("Reject"), json!(7)][action].clone();
+        let mut rule = json!({"action": action});
+        for (field, value) in fields {
+            rule[names[field]] = values[value].clone();
+        }
+        let found = read(&rule);
+        let whole = super::super::decode::stored(KIND, &policy(rule.clone())).is_ok() && rule.get("newer").is_none();
+        prop_assert!(found.unread.is_some() || whole, "{}", rule.to_string());
+        prop_assert!(action == "Allow" || found.action == Action::Deny);
+    }
+}
