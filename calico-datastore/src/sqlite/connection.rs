@@ -2,7 +2,7 @@
 
 use std::fs::{DirBuilder, OpenOptions};
 use std::io::ErrorKind;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -92,17 +92,42 @@ pub(super) fn directory(path: &Path) -> &Path {
     }
 }
 
+/// Which file a path leads to. A connection keeps its file open, so that the number of one in use is never given out again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct FileId {
+    pub(super) device: u64,
+    pub(super) inode: u64,
+}
+
+impl FileId {
+    pub(super) fn at(path: &Path) -> Result<Self, SqliteError> {
+        match std::fs::metadata(path) {
+            Ok(file) => Ok(Self { device: file.dev(), inode: file.ino() }),
+            Err(source) if source.kind() == ErrorKind::NotFound => Err(SqliteError::Removed { path: path.to_owned() }),
+            Err(source) => Err(SqliteError::Open { path: path.to_owned(), source }),
+        }
+    }
+}
+
 /// Connections for reading, opened when first needed.
 #[derive(Debug)]
 pub(super) struct Readers {
     path: PathBuf,
-    idle: Mutex<Vec<Connection>>,
-    permits: Semaphore,
+    idle: Mutex<Vec<(FileId, Connection)>>,
+    permits: Arc<Semaphore>,
+    #[cfg(test)]
+    pub(super) count: std::sync::atomic::AtomicUsize,
 }
 
 impl Readers {
     pub(super) fn new(path: &Path) -> Self {
-        Self { path: path.to_owned(), idle: Mutex::new(Vec::new()), permits: Semaphore::new(READERS) }
+        Self {
+            path: path.to_owned(),
+            idle: Mutex::new(Vec::new()),
+            permits: Arc::new(Semaphore::new(READERS)),
+            #[cfg(test)]
+            count: std::sync::atomic::AtomicUsize::new(0),
+        }
     }
 
     /// Runs a query on the blocking pool. The query's transaction, if it opens one, must not outlive it.
@@ -111,24 +136,48 @@ impl Readers {
         T: Send + 'static,
         F: FnOnce(&mut Connection) -> rusqlite::Result<T> + Send + 'static,
     {
-        let stopped = || DatastoreError::Unavailable { operation: operation.to_owned(), source: None };
-        let _permit = self.permits.acquire().await.map_err(|_| stopped())?;
-        let readers = Arc::clone(self);
-        let answer = tokio::task::spawn_blocking(move || readers.run(query)).await;
-        answer.map_err(|_| stopped())?.map_err(|error| error.during(operation))
+        self.read_file(operation, query).await.map(|(_, answer)| answer)
     }
 
-    fn run<T>(&self, query: impl FnOnce(&mut Connection) -> rusqlite::Result<T>) -> Result<T, SqliteError> {
-        let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        let mut connection = match idle {
+    /// As [`read`](Self::read); says also which file was read.
+    pub(super) async fn read_file<T, F>(
+        self: &Arc<Self>,
+        operation: &'static str,
+        query: F,
+    ) -> Result<(FileId, T), DatastoreError>
+    where
+        T: Send + 'static,
+        F: FnOnce(&mut Connection) -> rusqlite::Result<T> + Send + 'static,
+    {
+        let stopped = || DatastoreError::Unavailable { operation: operation.to_owned(), source: None };
+        let permit = Arc::clone(&self.permits).acquire_owned().await.map_err(|_| stopped())?;
+        let readers = Arc::clone(self);
+        let answer = tokio::task::spawn_blocking(move || {
+            // Held until the query is over, also when nobody waits for it any more.
+            let _permit = permit;
+            readers.run(query)
+        });
+        answer.await.map_err(|_| stopped())?.map_err(|error| error.during(operation))
+    }
+
+    fn run<T>(&self, query: impl FnOnce(&mut Connection) -> rusqlite::Result<T>) -> Result<(FileId, T), SqliteError> {
+        #[cfg(test)]
+        self.count.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        let file = FileId::at(&self.path)?;
+        let mut connection = match self.idle(file) {
             Some(connection) => connection,
             None => open(&self.path)?,
         };
-        let answer = query(&mut connection).map_err(|source| SqliteError::new(&self.path, source));
-        // A connection that failed is dropped: the next read opens a fresh one.
-        if answer.is_ok() {
-            self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(connection);
-        }
-        answer
+        let answer = query(&mut connection).map_err(|source| SqliteError::new(&self.path, source))?;
+        // One that failed is dropped instead: the next read opens a fresh one.
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner).push((file, connection));
+        Ok((file, answer))
+    }
+
+    /// A connection to the file that is there now; those to one that was there before are closed.
+    fn idle(&self, file: FileId) -> Option<Connection> {
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        idle.retain(|(opened, _)| *opened == file);
+        idle.pop().map(|(_, connection)| connection)
     }
 }

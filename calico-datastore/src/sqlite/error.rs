@@ -74,6 +74,12 @@ pub enum SqliteError {
         #[source]
         source: rusqlite::Error,
     },
+    /// The file was there when it was opened, and is not any more.
+    #[error("{path:?} was removed while in use: restore it, or run any command that makes it anew")]
+    Removed {
+        /// The file.
+        path: PathBuf,
+    },
     /// The directory or the file cannot be made or opened.
     #[error("cannot open {path:?}")]
     Open {
@@ -112,7 +118,7 @@ impl SqliteError {
 
     /// Whether the same request may succeed later without anybody's help.
     pub const fn is_retryable(&self) -> bool {
-        matches!(self, Self::Busy { .. } | Self::DiskFull { .. } | Self::Other { .. })
+        matches!(self, Self::Busy { .. } | Self::DiskFull { .. } | Self::Removed { .. } | Self::Other { .. })
     }
 
     /// As the answer of a request.

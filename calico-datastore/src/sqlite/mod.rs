@@ -9,13 +9,15 @@
 //!   transaction, and so one flush to disk.
 //! - No SQLite call on an async thread: commits go to a writer thread, reads to tokio's blocking pool.
 //! - Watches sleep. A commit of this process wakes them directly, one of another process through inotify
-//!   (see `notify`); nobody polls.
+//!   (see `notify`); nobody polls. The log is then read once for all of them (see `recent`).
+//! - A file that is removed or replaced under way is noticed: requests fail until there is one again, and then go to that one.
 
 mod commit;
 mod connection;
 mod error;
 mod notify;
 mod query;
+mod recent;
 mod schema;
 #[cfg(test)]
 mod tests;
@@ -31,6 +33,7 @@ use calico_core::resource::ResourceKey;
 use self::connection::Readers;
 pub use self::error::SqliteError;
 use self::notify::Wake;
+use self::recent::Log;
 use self::watch::SqliteWatch;
 use self::writer::Writer;
 use crate::{
@@ -77,6 +80,7 @@ struct Shared {
     clock: Arc<dyn Clock>,
     writer: Writer,
     readers: Arc<Readers>,
+    log: Log,
     wake: Wake,
 }
 
@@ -92,7 +96,9 @@ impl SqliteStore {
         let wake = Wake::new(path);
         let writer = Writer::start(path, connection, &options, wake.local())?;
         let readers = Arc::new(Readers::new(path));
-        Ok(Self { shared: Arc::new(Shared { path: path.to_owned(), clock: options.clock, writer, readers, wake }) })
+        let log = Log::new(Arc::clone(&readers));
+        let path = path.to_owned();
+        Ok(Self { shared: Arc::new(Shared { path, clock: options.clock, writer, readers, log, wake }) })
     }
 
     /// Forgets all history: a watch that has not seen the newest revision gets [`DatastoreError::TooOld`].

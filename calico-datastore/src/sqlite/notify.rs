@@ -26,24 +26,33 @@ const FIRST_LOOK: Duration = Duration::from_millis(20);
 /// The last look comes after 20 · 2⁶ ms.
 const LOOKS: u32 = 7;
 
+/// What wakes watches.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Ticks {
+    /// Commits seen, each at least once: after a change the log may hold more.
+    pub(super) commits: u64,
+    /// How often listening for other processes has ended. A watch that began before must end, too.
+    pub(super) losses: u64,
+}
+
 /// The waking of one store handle: its watches subscribe here.
 pub(super) struct Wake {
     database: PathBuf,
-    ticks: watch::Sender<()>,
+    ticks: watch::Sender<Ticks>,
     /// Listens for other processes; started by the first watch.
     listener: Mutex<Option<JoinHandle<()>>>,
 }
 
 /// The writer's end.
 pub(super) struct LocalWake {
-    ticks: watch::Sender<()>,
+    ticks: watch::Sender<Ticks>,
     notice: PathBuf,
     file: Option<File>,
 }
 
 impl Wake {
     pub(super) fn new(database: &Path) -> Self {
-        Self { database: database.to_owned(), ticks: watch::channel(()).0, listener: Mutex::new(None) }
+        Self { database: database.to_owned(), ticks: watch::channel(Ticks::default()).0, listener: Mutex::new(None) }
     }
 
     pub(super) fn local(&self) -> LocalWake {
@@ -51,15 +60,19 @@ impl Wake {
     }
 
     /// A receiver that changes after commits, of this process or another. Must be called inside a tokio runtime with I/O.
-    pub(super) fn subscribe(&self) -> std::io::Result<watch::Receiver<()>> {
+    pub(super) fn subscribe(&self) -> std::io::Result<watch::Receiver<Ticks>> {
         let mut listener = self.listener.lock().unwrap_or_else(PoisonError::into_inner);
         // A listener may have died with the runtime on which it was started.
         if listener.as_ref().is_none_or(JoinHandle::is_finished) {
             let inotify = Inotify::init()?;
-            inotify.watches().add(directory(&self.database), WatchMask::MODIFY | WatchMask::CREATE)?;
+            inotify.watches().add(
+                directory(&self.database),
+                WatchMask::MODIFY | WatchMask::CREATE | WatchMask::DELETE | WatchMask::MOVE,
+            )?;
             let events = inotify.into_event_stream([0_u8; 4096])?;
-            let names = Names { notice: file_name(&self.database, "-notify"), log: file_name(&self.database, "-wal") };
-            *listener = Some(tokio::spawn(listen(events, names, self.ticks.clone())));
+            let name = |suffix| file_name(&self.database, suffix);
+            let names = Names { database: name(""), notice: name("-notify"), log: name("-wal") };
+            *listener = Some(tokio::spawn(listen(events, names, Listening(self.ticks.clone()))));
         }
         Ok(self.ticks.subscribe())
     }
@@ -76,7 +89,7 @@ impl Drop for Wake {
 impl LocalWake {
     /// A commit is visible.
     pub(super) fn committed(&mut self) {
-        self.ticks.send_replace(());
+        tick(&self.ticks);
         // Without the notice other processes still have the log to go by, only later: not worth failing a durable commit for.
         if self.file.is_none() {
             self.file = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&self.notice).ok();
@@ -87,15 +100,35 @@ impl LocalWake {
             self.file = None;
         }
     }
+
+    /// The directory may be another one now.
+    pub(super) fn reopen(&mut self) {
+        self.file = None;
+    }
+}
+
+fn tick(ticks: &watch::Sender<Ticks>) {
+    ticks.send_modify(|ticks| ticks.commits = ticks.commits.wrapping_add(1));
+}
+
+/// However listening ends, be it with its runtime, the watches must know.
+struct Listening(watch::Sender<Ticks>);
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        self.0.send_modify(|ticks| ticks.losses = ticks.losses.wrapping_add(1));
+    }
 }
 
 struct Names {
+    database: OsString,
     notice: OsString,
     log: OsString,
 }
 
 /// Turns file events into ticks until the store is closed or inotify fails.
-async fn listen(mut events: inotify::EventStream<[u8; 4096]>, names: Names, ticks: watch::Sender<()>) {
+async fn listen(mut events: inotify::EventStream<[u8; 4096]>, names: Names, listening: Listening) {
+    let created_or_gone = EventMask::CREATE | EventMask::DELETE | EventMask::MOVED_FROM | EventMask::MOVED_TO;
     let mut looks = 0;
     loop {
         let pause = FIRST_LOOK * 2_u32.saturating_pow(LOOKS.saturating_sub(looks));
@@ -103,7 +136,11 @@ async fn listen(mut events: inotify::EventStream<[u8; 4096]>, names: Names, tick
             event = events.next() => match event {
                 Some(Ok(event)) if event.mask.contains(EventMask::Q_OVERFLOW) || event.name.as_ref() == Some(&names.notice) => {
                     looks = 0;
-                    ticks.send_replace(());
+                    tick(&listening.0);
+                }
+                // The file was removed or replaced: whoever reads next finds out.
+                Some(Ok(event)) if event.mask.intersects(created_or_gone) && event.name.as_ref() == Some(&names.database) => {
+                    tick(&listening.0);
                 }
                 Some(Ok(event)) if event.name.as_ref() == Some(&names.log) => looks = LOOKS,
                 Some(Ok(event)) if event.mask.contains(EventMask::IGNORED) => return,
@@ -112,7 +149,7 @@ async fn listen(mut events: inotify::EventStream<[u8; 4096]>, names: Names, tick
             },
             () = tokio::time::sleep(pause), if looks > 0 => {
                 looks -= 1;
-                ticks.send_replace(());
+                tick(&listening.0);
             }
         }
     }
@@ -132,7 +169,7 @@ fn file_name(database: &Path, suffix: &str) -> OsString {
 mod tests {
     use super::*;
 
-    async fn ticked(ticks: &mut watch::Receiver<()>, what: &str) {
+    async fn ticked(ticks: &mut watch::Receiver<Ticks>, what: &str) {
         tokio::time::timeout(Duration::from_secs(30), ticks.changed()).await.expect(what).unwrap();
     }
 

@@ -1,5 +1,6 @@
 //! Reads: one object, a picture, the changes since a revision. Each is one read transaction, so one revision.
 
+use calico_core::resource::ResourceKey;
 use rusqlite::{Connection, OptionalExtension, Transaction, params};
 
 use crate::key::{self, PathRange};
@@ -10,19 +11,22 @@ const PAGE: i64 = 1024;
 
 /// What the log has after a revision.
 #[derive(Debug)]
-pub(super) enum Changes {
-    /// The log no longer reaches back to it.
-    TooOld,
-    /// Changes of the scope, in order.
-    Some {
-        events: Vec<WatchEvent>,
-        /// The revision up to which this is complete.
-        upto: u64,
-        /// Whether there is more.
-        more: bool,
-        /// When the next object expires, in milliseconds since 1970.
-        next_expiry: Option<i64>,
-    },
+pub(super) struct Changes {
+    pub(super) newest: u64,
+    /// The revision up to which the log was trimmed.
+    pub(super) trimmed: u64,
+    /// When the next object expires, in milliseconds since 1970.
+    pub(super) next_expiry: Option<i64>,
+    /// None when the log no longer reaches back to the revision, or never had it (that of a file that was here before).
+    pub(super) page: Option<Page>,
+}
+
+/// Changes of a scope, in order.
+#[derive(Debug)]
+pub(super) struct Page {
+    pub(super) events: Vec<WatchEvent>,
+    /// The revision up to which this is complete.
+    pub(super) upto: u64,
 }
 
 pub(super) fn get(connection: &Connection, path: &str, now: i64) -> rusqlite::Result<Option<(Vec<u8>, u64)>> {
@@ -48,7 +52,7 @@ pub(super) fn list(
         )?;
         let mut rows = statement.query(params![range.start, range.end, now])?;
         while let Some(row) = rows.next()? {
-            if let Some(key) = key::parse(row.get_ref(0)?.as_str()?)
+            if let Some(key) = key_at(row, 0)?
                 && scope.contains(&key)
             {
                 let revision = Revision::from_raw(unsigned(row.get(2)?));
@@ -71,23 +75,20 @@ pub(super) fn changes(
 ) -> rusqlite::Result<Changes> {
     let transaction = connection.transaction()?;
     let (newest, trimmed) = state(&transaction)?;
-    if after < trimmed || after > newest {
-        // Beyond the newest: a revision of another file that was here before.
-        return Ok(Changes::TooOld);
-    }
-    let mut events = Vec::new();
-    let mut upto = newest;
-    let mut more = false;
-    if after < newest {
-        let until = page_end(&transaction, after)?;
-        if let Some(until) = until.filter(|until| *until < newest) {
-            (upto, more) = (until, true);
+    let page = if (trimmed..=newest).contains(&after) {
+        let mut events = Vec::new();
+        let mut upto = newest;
+        if after < newest {
+            upto = page_end(&transaction, after)?.map_or(newest, |until| until.min(newest));
+            collect(&transaction, scope, range, (after, upto), &mut events)?;
         }
-        collect(&transaction, scope, range, (after, upto), &mut events)?;
-    }
+        Some(Page { events, upto })
+    } else {
+        None
+    };
     let next_expiry = next_expiry(&transaction)?;
     transaction.commit()?;
-    Ok(Changes::Some { events, upto, more, next_expiry })
+    Ok(Changes { newest, trimmed, next_expiry, page })
 }
 
 /// The events of a scope in the revisions after `span.0`, up to `span.1`.
@@ -104,7 +105,7 @@ fn collect(
     )?;
     let mut rows = statement.query(params![signed(span.0), signed(span.1), range.start, range.end])?;
     while let Some(row) = rows.next()? {
-        let Some(key) = key::parse(row.get_ref(1)?.as_str()?).filter(|key| scope.contains(key)) else { continue };
+        let Some(key) = key_at(row, 1)?.filter(|key| scope.contains(key)) else { continue };
         let revision = Revision::from_raw(unsigned(row.get(0)?));
         events.push(match row.get_ref(2)?.as_blob_or_null()? {
             Some(bytes) => WatchEvent::Put(document::decode(key, bytes, revision)),
@@ -112,6 +113,11 @@ fn collect(
         });
     }
     Ok(())
+}
+
+/// The key at the path in a column; a path that is no text, as a foreign writer can store it, is no key.
+fn key_at(row: &rusqlite::Row<'_>, column: usize) -> rusqlite::Result<Option<ResourceKey>> {
+    Ok(row.get_ref(column)?.as_str().ok().and_then(key::parse))
 }
 
 /// The revision of the last change in the next page; whole revisions only, so that no cursor ever stands inside a batch.

@@ -274,6 +274,111 @@ async fn many_tasks_and_handles_open_and_write_at_once() {
     assert_eq!((listing.entries.len(), listing.revision.raw()), (160, 161));
 }
 
+/// However many watches a commit wakes, it is read once for all; a few reads more come of hints that wake without a change.
+#[tokio::test]
+async fn a_commit_is_read_once_for_all_watches() {
+    const WATCHES: usize = 60;
+    let handles = TwoHandles::new();
+    let from = handles.first.list(&Scope::All).await.unwrap().revision;
+    let mut watches = Vec::new();
+    for _ in 0..WATCHES {
+        watches.push(handles.first.watch(&Scope::All, from).await.unwrap());
+    }
+    let count = || handles.first.shared.readers.count.load(Ordering::Relaxed);
+    let before = count();
+    handles.second.commit(put("t", 1.0)).await.unwrap();
+    for event in futures_util::future::join_all(watches.iter_mut().map(next)).await {
+        assert!(matches!(event, WatchEvent::Put(Ok(_))), "{event:?}");
+    }
+    let reads = count() - before;
+    assert!(reads < WATCHES / 2, "{reads} reads");
+}
+
+#[tokio::test]
+async fn a_path_that_is_no_text_hides_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("calico.db");
+    let store = SqliteStore::open(&path).unwrap();
+    let from = store.list(&Scope::All).await.unwrap().revision;
+    let odd = "UPDATE state SET revision = revision + 1;
+        INSERT INTO object SELECT CAST(x'2f63616c69636f2fff' AS TEXT), x'7b7d', revision, NULL FROM state;
+        INSERT INTO change SELECT revision, 0, CAST(x'2f63616c69636f2fff' AS TEXT), x'7b7d' FROM state;";
+    connection::open(&path).unwrap().execute_batch(odd).unwrap();
+    store.commit(put("t", 1.0)).await.unwrap();
+    assert_eq!(store.list(&Scope::All).await.unwrap().entries.len(), 1);
+    let mut watch = store.watch(&Scope::All, from).await.unwrap();
+    assert_eq!(next(&mut watch).await.key(), Some(&tier("t", 1.0).0));
+}
+
+/// The directory goes, with it what listens there; a new file comes in its place.
+#[tokio::test]
+async fn a_file_that_is_removed_and_made_anew_is_followed() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("sub/calico.db");
+    let store = SqliteStore::open(&path).unwrap();
+    store.commit(put("old", 1.0)).await.unwrap();
+    let from = store.list(&Scope::All).await.unwrap().revision;
+    let mut watch = store.watch(&Scope::All, from).await.unwrap();
+
+    std::fs::remove_dir_all(path.parent().unwrap()).unwrap();
+    let ended = crate::testing::within("the end of a watch on a file that is gone", watch.next()).await.unwrap_err();
+    assert!(ended.is_retryable(), "{ended:?}");
+    for error in [
+        store.list(&Scope::All).await.unwrap_err(),
+        store.commit(put("lost", 1.0)).await.unwrap_err(),
+        store.watch(&Scope::All, from).await.map(drop).unwrap_err(),
+    ] {
+        assert!(error.is_retryable(), "{error:?}");
+    }
+    assert!(source(&store.list(&Scope::All).await.unwrap_err()).contains("removed while in use"));
+
+    let other = SqliteStore::open(&path).unwrap();
+    other.commit(put("new", 1.0)).await.unwrap();
+    let listing = store.list(&Scope::All).await.unwrap();
+    assert_eq!(listing.entries.len(), 1, "only what the new file has");
+    // The old directory's end may still be news to the listener: as a syncer does, try again.
+    let event = crate::testing::within("a watch on the new file", async {
+        loop {
+            let from = store.list(&Scope::All).await.unwrap().revision;
+            let mut watch = store.watch(&Scope::All, from).await.unwrap();
+            store.commit(put("newer", 1.0)).await.unwrap();
+            match watch.next().await {
+                Ok(event) => return event,
+                Err(error) => assert!(error.is_retryable(), "{error:?}"),
+            }
+        }
+    });
+    assert_eq!(event.await.key(), Some(&tier("newer", 1.0).0));
+    assert_eq!(other.list(&Scope::All).await.unwrap().entries.len(), 2, "both have the same file");
+}
+
+/// As far on as the old one, so that only the file itself tells that its history is another one.
+#[tokio::test]
+async fn a_watch_does_not_go_on_in_another_file() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("calico.db");
+    let store = SqliteStore::open(&path).unwrap();
+    store.commit(put("old", 1.0)).await.unwrap();
+    let from = store.list(&Scope::All).await.unwrap().revision;
+    let mut watch = store.watch(&Scope::All, from).await.unwrap();
+    let made = directory.path().join("made.db");
+    let other = SqliteStore::open(&made).unwrap();
+    for name in ["a", "b", "c"] {
+        other.commit(put(name, 1.0)).await.unwrap();
+    }
+    drop(other);
+    let closed = connection::open(&made).unwrap();
+    closed.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).unwrap();
+    drop(closed);
+    for suffix in ["-wal", "-shm"] {
+        let _ = std::fs::remove_file(directory.path().join(format!("calico.db{suffix}")));
+    }
+    std::fs::rename(&made, &path).unwrap();
+    let ended = crate::testing::within("the end of a watch on another file", watch.next()).await.unwrap_err();
+    assert!(matches!(ended, DatastoreError::TooOld { .. }), "{ended:?}");
+    assert_eq!(store.list(&Scope::All).await.unwrap().entries.len(), 3);
+}
+
 mod crash {
     //! `kill -9` while writing: the test runs itself again as the writer.
 

@@ -1,4 +1,4 @@
-//! A watch on the file: a cursor in the log of changes, read again whenever something was committed.
+//! A watch on the file: a cursor in the log of changes, looked at again whenever something was committed.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -8,7 +8,9 @@ use async_trait::async_trait;
 use tokio::sync::watch;
 
 use super::Shared;
-use super::query::{self, Changes};
+use super::connection::FileId;
+use super::notify::Ticks;
+use super::recent::Query;
 use crate::key::{self, PathRange};
 use crate::{DatastoreError, Revision, Scope, Watch, WatchEvent};
 
@@ -23,59 +25,64 @@ pub(super) struct SqliteWatch {
     scope: Scope,
     range: PathRange,
     cursor: u64,
+    /// The file that the cursor belongs to.
+    file: Option<FileId>,
     reported: u64,
     /// Whether the log may hold more than was read. Stays set while a read is under way, so that dropping the future of
     /// `next` forgets nothing.
     behind: bool,
     next_expiry: Option<i64>,
     buffer: VecDeque<WatchEvent>,
-    wake: watch::Receiver<()>,
+    wake: watch::Receiver<Ticks>,
+    /// How often waking had been lost when it began; see [`Ticks`].
+    losses: u64,
 }
 
 impl SqliteWatch {
     pub(super) async fn open(shared: Arc<Shared>, scope: Scope, from: Revision) -> Result<Self, DatastoreError> {
         let range = key::range(&scope)?;
-        let wake = shared.wake.subscribe().map_err(|source| DatastoreError::Unavailable {
-            operation: "watch (inotify)".to_owned(),
-            source: Some(Box::new(source)),
-        })?;
+        let wake = shared.wake.subscribe().map_err(|source| no_waking(Some(source)))?;
+        let losses = wake.borrow().losses;
         let mut watch = Self {
             shared,
             scope,
             range,
             cursor: from.raw(),
+            file: None,
             reported: from.raw(),
             behind: true,
             next_expiry: None,
             buffer: VecDeque::new(),
             wake,
+            losses,
         };
-        watch.fill().await?;
+        // Whatever was committed before this handle began to listen has woken nobody.
+        watch.fill(true).await?;
         Ok(watch)
     }
 
-    /// Reads what the log has after the cursor.
-    async fn fill(&mut self) -> Result<(), DatastoreError> {
+    /// Takes what the log has after the cursor; `afresh` does not trust what another watch has read.
+    async fn fill(&mut self, afresh: bool) -> Result<(), DatastoreError> {
         self.behind = true;
-        self.wake.mark_unchanged();
-        let (scope, range, after) = (self.scope.clone(), self.range.clone(), self.cursor);
-        let read = move |connection: &mut rusqlite::Connection| query::changes(connection, &scope, &range, after);
-        match self.shared.readers.read("watch", read).await? {
-            Changes::TooOld => Err(DatastoreError::TooOld { revision: Revision::from_raw(after) }),
-            Changes::Some { events, upto, more, next_expiry } => {
-                self.cursor = upto;
-                self.behind = more;
-                self.next_expiry = next_expiry;
-                if let Some(last) = events.last() {
-                    self.reported = last.revision().raw();
-                } else if upto.saturating_sub(self.reported) >= PROGRESS {
-                    self.reported = upto;
-                    self.buffer.push_back(WatchEvent::Progress(Revision::from_raw(upto)));
-                }
-                self.buffer.extend(events);
-                Ok(())
-            }
+        let ticks = *self.wake.borrow_and_update();
+        if ticks.losses != self.losses {
+            return Err(no_waking(None));
         }
+        let tick = (!afresh).then_some(ticks.commits);
+        let query = Query { scope: &self.scope, range: &self.range, cursor: self.cursor, file: self.file, tick };
+        let news = self.shared.log.after(query).await?;
+        self.cursor = news.upto;
+        self.file = news.file;
+        self.behind = news.more;
+        self.next_expiry = news.next_expiry;
+        if let Some(last) = news.events.last() {
+            self.reported = last.revision().raw();
+        } else if news.upto.saturating_sub(self.reported) >= PROGRESS {
+            self.reported = news.upto;
+            self.buffer.push_back(WatchEvent::Progress(Revision::from_raw(news.upto)));
+        }
+        self.buffer.extend(news.events);
+        Ok(())
     }
 
     /// How long until an object expires, if one will.
@@ -93,18 +100,20 @@ impl Watch for SqliteWatch {
                 return Ok(event);
             }
             if self.behind {
-                self.fill().await?;
+                self.fill(false).await?;
                 continue;
             }
             match self.until_expiry() {
                 Some(Duration::ZERO) => {
                     self.shared.writer.expire().await?;
-                    self.behind = true;
+                    // Another process may have been first, and its notice may still be under way.
+                    self.fill(true).await?;
                 }
                 Some(left) => {
-                    // Either way the log is read again: an elapsed sleep may have been cut short.
-                    let _ = tokio::time::timeout(left, self.wake.changed()).await;
-                    self.behind = true;
+                    // An elapsed sleep may have been cut short: how long is left is asked again.
+                    if tokio::time::timeout(left, self.wake.changed()).await.is_ok() {
+                        self.behind = true;
+                    }
                 }
                 None => {
                     // The sender lives in `shared`.
@@ -114,4 +123,10 @@ impl Watch for SqliteWatch {
             }
         }
     }
+}
+
+/// Nobody tells any more when another process commits: the directory was removed, or inotify refuses.
+fn no_waking(source: Option<std::io::Error>) -> DatastoreError {
+    let source = source.map(|source| Box::new(source) as _);
+    DatastoreError::Unavailable { operation: "watch (inotify on the directory)".to_owned(), source }
 }

@@ -10,6 +10,7 @@ use rusqlite::{Connection, TransactionBehavior};
 use tokio::sync::oneshot;
 
 use super::commit::{self, Failure, Prepared};
+use super::connection::FileId;
 use super::notify::LocalWake;
 use super::{SqliteError, SqliteOptions, connection, query};
 use crate::{Clock, Committed, DatastoreError};
@@ -42,6 +43,7 @@ impl Writer {
         let (jobs, inbox) = mpsc::channel();
         let mut thread = Thread {
             path: path.to_owned(),
+            file: FileId::at(path)?,
             connection,
             clock: Arc::clone(&options.clock),
             history: options.history,
@@ -82,6 +84,8 @@ impl Writer {
 
 struct Thread {
     path: PathBuf,
+    /// The file that the connection has open.
+    file: FileId,
     connection: Connection,
     clock: Arc<dyn Clock>,
     history: u64,
@@ -104,6 +108,12 @@ impl Thread {
     }
 
     fn carry_out(&mut self, group: Vec<Job>) {
+        if let Err(error) = self.follow_file() {
+            // One cause has as many victims as jobs, and is no cloneable value: its text must do.
+            let told = error.to_string();
+            group.into_iter().map(Job::unanswered).for_each(|outcome| outcome.unavailable(&told));
+            return;
+        }
         let mut outcomes = Vec::with_capacity(group.len());
         match self.transact(group, &mut outcomes) {
             Ok(changed) => {
@@ -116,18 +126,29 @@ impl Thread {
         }
     }
 
-    /// One transaction for all jobs; whether anything changed. Jobs that are not in `outcomes` on failure hear nothing, which
-    /// their callers see as unavailable; so every job is put there first.
+    /// A file that was replaced is opened anew: to write into one that no path leads to would lose what was acknowledged.
+    fn follow_file(&mut self) -> Result<(), SqliteError> {
+        let file = FileId::at(&self.path)?;
+        if file != self.file {
+            self.connection = connection::open_or_create(&self.path)?;
+            self.file = file;
+            self.wake.reopen();
+        }
+        Ok(())
+    }
+
+    /// One transaction for all jobs; whether anything changed. On failure, too, every job is in `outcomes`.
     fn transact(&mut self, group: Vec<Job>, outcomes: &mut Vec<Outcome>) -> rusqlite::Result<bool> {
         let now = connection::millis(self.clock.now());
-        let transaction = match self.connection.transaction_with_behavior(TransactionBehavior::Immediate) {
-            Ok(transaction) => transaction,
+        let begun = self.connection.transaction_with_behavior(TransactionBehavior::Immediate);
+        let begun = begun.and_then(|transaction| Ok((query::state(&transaction)?, transaction)));
+        let (before, transaction) = match begun {
+            Ok(begun) => begun,
             Err(error) => {
                 outcomes.extend(group.into_iter().map(Job::unanswered));
                 return Err(error);
             }
         };
-        let before = query::state(&transaction)?;
         let mut trouble = commit::expire(&transaction, now).err();
         for job in group {
             // After trouble the rest is only collected, to be told.
@@ -182,6 +203,15 @@ impl Outcome {
         match self {
             Self::Commit(answer, result) => drop(answer.send(result)),
             Self::Done(answer) => drop(answer.send(Ok(()))),
+        }
+    }
+
+    fn unavailable(self, cause: &str) {
+        let source = Some(cause.into());
+        let error = DatastoreError::Unavailable { operation: "commit".to_owned(), source };
+        match self {
+            Self::Commit(answer, _) => drop(answer.send(Err(error))),
+            Self::Done(answer) => drop(answer.send(Err(error))),
         }
     }
 

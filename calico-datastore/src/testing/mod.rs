@@ -86,7 +86,7 @@ where
 }
 
 /// Awaits with the suite's deadline.
-async fn within<T>(what: &str, future: impl Future<Output = T>) -> T {
+pub(crate) async fn within<T>(what: &str, future: impl Future<Output = T>) -> T {
     match tokio::time::timeout(DEADLINE, future).await {
         Ok(value) => value,
         Err(_) => panic!("{what}: not within {DEADLINE:?}"),
