@@ -28,10 +28,11 @@ impl MemoryWatch {
 
     /// Takes what the log has; answers when the next key expires.
     fn fill(&mut self) -> Result<Option<Instant>, DatastoreError> {
+        // Before anything is looked at, or a disconnection in between would wake nobody.
+        self.wake.mark_unchanged();
         if self.connection != self.shared.faults.connection() {
             return Err(unavailable("watch", "disconnected"));
         }
-        self.wake.mark_unchanged();
         let state = self.shared.current();
         if self.cursor < state.compacted() {
             return Err(DatastoreError::TooOld { revision: Revision::from_raw(self.cursor) });
