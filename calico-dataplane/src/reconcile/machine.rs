@@ -8,7 +8,7 @@ use calico_core::delta::Tracker;
 use calico_core::net::{InterfaceName, Mac};
 use calico_core::table::{
     BaseChain, Chain, ChainName, Datum, Delta, Element, FieldType, Fingerprint, InterfaceSetting, Neighbor, Route,
-    RouteKey, RouteTarget, SetDecl, SetName, Verdict,
+    RouteClass, RouteKey, RouteTarget, SetDecl, SetName, Verdict,
 };
 
 use super::plan;
@@ -47,6 +47,8 @@ pub struct Reconciler {
     pub(super) limit: Option<usize>,
     /// Objects found to blame since the last transaction that worked.
     blamed: Vec<Object>,
+    /// After so many of them in a row, none is to blame: the kernel refuses everything.
+    blame_limit: usize,
     in_flight: Option<Vec<Object>>,
     deferred: Vec<HostChange>,
 }
@@ -79,7 +81,8 @@ pub enum WorkloadState {
     },
 }
 
-/// After so many lone objects failed in a row, none of them is to blame: the kernel refuses everything.
+/// The first limit of lone objects that fail in a row. Reached, it doubles: so many may really be to blame, and what comes after
+/// them must have its turn.
 const BLAME_LIMIT: usize = 3;
 
 impl Reconciler {
@@ -105,6 +108,7 @@ impl Reconciler {
             links: BTreeMap::new(),
             limit: None,
             blamed: Vec::new(),
+            blame_limit: BLAME_LIMIT,
             in_flight: None,
             deferred: Vec::new(),
         };
@@ -147,6 +151,10 @@ impl Reconciler {
                 self.retries.forget(&plan::entry(&change.set, key));
                 self.elements.set_desired((change.set.clone(), key.clone()), verdict.clone());
             }
+        }
+        if !change.chains_set.is_empty() || !change.sets_added.is_empty() || !change.elements.is_empty() {
+            // A newcomer must not wait for the pause that others earned.
+            self.retries.expedite(|object| *object == Object::Ruleset);
         }
         self.desire_host_objects(change);
     }
@@ -304,6 +312,26 @@ impl Reconciler {
         self.in_sync && self.look == Look::Done && self.in_flight.is_none() && ruleset + rest == 0
     }
 
+    /// Whether all that can be done has been done, to be asked when [`poll`](Self::poll) has nothing to give: what is still missing
+    /// waits for an interface, or was refused and harms only who needs it.
+    pub fn is_carried_out(&self) -> bool {
+        self.in_sync
+            && self.look == Look::Done
+            && self.in_flight.is_none()
+            && self.retries.error(&Object::Ruleset).is_none()
+    }
+
+    /// Whether the host holds no entry, route or neighbour that is not wanted. Learned routes that wait for the speaker to settle do
+    /// not count, nor do chains and sets to which nothing leads.
+    pub fn is_rid_of_the_unwanted(&self) -> bool {
+        let stale = |route: &Route| route.class == RouteClass::Bgp && !self.bgp_settled;
+        let known = self.in_sync && self.look == Look::Done && self.in_flight.is_none();
+        known
+            && self.elements.pending().all(|found| found.desired.is_some())
+            && self.routes.pending().all(|found| found.desired.is_some() || found.observed.is_some_and(stale))
+            && self.neighbors.pending().all(|found| found.desired.is_some())
+    }
+
     /// How far one workload is programmed.
     pub fn workload_state(&self, interface: InterfaceName) -> WorkloadState {
         plan::workload_state(self, interface)
@@ -318,6 +346,9 @@ impl Reconciler {
         self.blamed.clear();
         self.retries.forget(&Object::Ruleset);
         items.iter().for_each(|item| self.retries.forget(item));
+        if !self.retries.any_of_ruleset() {
+            self.blame_limit = BLAME_LIMIT;
+        }
         for name in &delta.chains_removed {
             self.chains.set_observed(name.clone(), None);
         }
@@ -357,7 +388,8 @@ impl Reconciler {
         self.blamed.push(blamed);
         // What is believed of the host may be what is wrong.
         self.look = Look::Wanted;
-        if self.blamed.len() >= BLAME_LIMIT {
+        if self.blamed.len() >= self.blame_limit {
+            self.blame_limit = self.blame_limit.saturating_mul(2);
             self.retries.failed(Object::Ruleset, chain_of(error), now);
             for object in core::mem::take(&mut self.blamed) {
                 if object != Object::Ruleset {

@@ -175,7 +175,7 @@ impl Plan<'_> {
     fn entries(&mut self, changes: &BTreeMap<SetName, ElementDelta>) {
         for (set, change) in changes.iter().filter(|(set, _)| self.set_exists(set)).collect::<Vec<_>>() {
             let mut taken = ElementDelta { set: set.clone(), removed: Vec::new(), added: Vec::new() };
-            // Whatever is to be absent goes first and in any case: that only ever closes.
+            // An entry that only goes waits for no chain: that only ever closes. One that changes keeps its former verdict until then.
             let added: BTreeMap<&[Datum], &Element> =
                 change.added.iter().map(|element| (&*element.key, element)).collect();
             let removed: BTreeMap<&[Datum], &Element> =

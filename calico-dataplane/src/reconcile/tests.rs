@@ -243,14 +243,47 @@ fn a_policy_that_cannot_be_written_stops_only_those_that_need_it() {
 }
 
 #[test]
+fn many_policies_that_cannot_be_written_stop_no_other() {
+    let host = Recording::new();
+    host.set_link(cali(1), up(1));
+    // All sort before the one that can be written.
+    let bad = 0..7;
+    let chains = bad.clone().map(|number| chain_name(&format!("policy-in/gnp/p{number}"))).collect();
+    host.set_faults(Faults { chains, ..Faults::default() });
+    let mut node = Node::in_sync(&host);
+    node.work();
+    node.events(&bad.flat_map(|number| [policy(number, &[]), endpoint(100 + number, &[number])]).collect::<Vec<_>>());
+    node.events(&[policy(8, &[]), endpoint(1, &[8])]);
+    for _ in 0..4 {
+        node.work();
+        node.now = node.driver.state().poll_timeout(node.now).unwrap();
+    }
+    assert_eq!(node.state("cali1"), WorkloadState::Programmed, "{:?}", node.failures());
+    assert!(node.driver.state().is_carried_out());
+    assert!(!node.driver.state().is_settled());
+
+    // Nor does a newcomer wait for their next try.
+    host.set_link(cali(2), up(2));
+    node.events(&[policy(9, &[]), endpoint(2, &[9])]);
+    node.work();
+    assert_eq!(node.state("cali2"), WorkloadState::Programmed, "{:?}", node.failures());
+
+    node.events(&[Event::EndpointRemoved(endpoint_id(2))]);
+    assert!(!node.driver.state().is_rid_of_the_unwanted());
+    node.work();
+    assert!(node.driver.state().is_rid_of_the_unwanted());
+}
+
+#[test]
 fn a_kernel_that_refuses_everything_is_asked_ever_more_slowly() {
     let host = Recording::new();
     host.set_faults(Faults { transactions: usize::MAX, looks: 2, ..Faults::default() });
     let mut node = Node::in_sync(&host);
     node.events(&[policy(0, &[]), endpoint(1, &[0]), endpoint(2, &[0])]);
-    for _ in 0..8 {
+    for _ in 0..12 {
         node.work();
         node.now = node.driver.state().poll_timeout(node.now).unwrap();
+        assert!(!node.driver.state().is_carried_out());
     }
     assert!(node.now > Duration::from_secs(2), "{:?}", node.now);
     host.set_faults(Faults::default());

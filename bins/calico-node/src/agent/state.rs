@@ -24,7 +24,7 @@ pub(super) struct State {
     pub(super) sync: SyncStatus,
     /// Set with the first in-sync and never reset: from then on the picture is enforced, contact or not.
     pub(super) seen_in_sync: bool,
-    seen_settled: bool,
+    seen_enforced: bool,
     faults: BTreeMap<ResourceKey, String>,
     unavailable: Option<String>,
 }
@@ -36,7 +36,7 @@ impl State {
             start,
             sync: SyncStatus::WaitForDatastore,
             seen_in_sync: false,
-            seen_settled: false,
+            seen_enforced: false,
             faults: BTreeMap::new(),
             unavailable: None,
         }
@@ -62,15 +62,16 @@ impl State {
 
     /// Takes note of how far the host is.
     pub(super) fn follow(&mut self, host: &Reconciler) {
-        self.seen_settled |= host.is_settled();
+        self.seen_enforced |= host.is_carried_out();
         if self.sync == SyncStatus::InSync {
             self.unavailable = None;
         }
     }
 
-    /// Ready once the datastore has been in sync and the host has been as it should be; what is missing, otherwise.
+    /// Ready once the datastore has been in sync and the kernel has got all that it takes; what is missing, otherwise. One endpoint
+    /// without its interface, or one object that the kernel refuses, does not keep the host from being ready.
     pub(super) fn readiness(&self) -> (bool, String) {
-        let missing = match (self.seen_in_sync, self.seen_settled) {
+        let missing = match (self.seen_in_sync, self.seen_enforced) {
             (false, _) => self.unavailable.clone().unwrap_or_else(|| "the datastore is not in sync yet".into()),
             (true, false) => "the kernel does not hold everything yet".into(),
             (true, true) => String::new(),
@@ -80,10 +81,12 @@ impl State {
 
     pub(super) fn standing(&self, endpoint: &EndpointId, pipeline: &Pipeline, host: &Reconciler) -> Standing {
         let Some(active) = pipeline.active().endpoints.get(endpoint) else {
-            return if self.seen_in_sync && host.is_settled() {
-                Standing::Gone
-            } else {
-                Standing::Between("the agent is not in sync with the datastore yet".into())
+            return match (self.seen_in_sync, host.is_rid_of_the_unwanted()) {
+                (true, true) => Standing::Gone,
+                (true, false) => {
+                    Standing::Between("the kernel still holds something that is not wanted any more".into())
+                }
+                (false, _) => Standing::Between("the agent is not in sync with the datastore yet".into()),
             };
         };
         if !self.seen_in_sync {

@@ -159,6 +159,9 @@ async fn an_endpoint_waits_for_its_interface_and_says_so() {
     let Answer::Error(failure) = world.wait("pod", 50).await else { panic!() };
     assert!(failure.message.contains("cali1"), "{}", failure.message);
     assert!(world.route("10.1.0.5/32").is_none());
+    assert!(world.health.borrow().ready, "one endpoint without its interface is no fault of the host");
+    let gone = Verb::WaitEndpointGone { namespace: "default".into(), name: "other".into(), timeout_ms: 50 };
+    assert_eq!(world.call(gone).await, Answer::Ok(Success::Gone), "nor is it this one's");
 
     world.link("cali1", 7);
     assert_eq!(world.wait("pod", 60_000).await, Answer::Ok(Success::Enforced));
