@@ -45,8 +45,10 @@ use waits::{Goal, Waits};
 /// Inputs of one source that are taken in before the kernel is written: large enough that a table of routes is written in few
 /// batches, small enough that other sources are heard in between.
 const DRAIN: usize = 4096;
-/// Pause after the kernel's notifications failed to be read.
-const MONITOR_PAUSE: Duration = Duration::from_millis(200);
+/// First pause after the kernel's notifications failed to be read; it doubles up to the longest.
+const FIRST_DEAF: Duration = Duration::from_millis(200);
+/// Longest such pause; at its end the whole host is looked at.
+const LONGEST_DEAF: Duration = Duration::from_secs(30);
 /// The loop comes round at least so often, for the watchdog.
 const HEARTBEAT: Duration = Duration::from_secs(30);
 
@@ -83,6 +85,7 @@ pub struct Agent {
     bgp: Option<Box<dyn BgpBackend>>,
     waiting_bgp: Option<DesiredBgp>,
     waits: Waits,
+    deaf: Option<Deaf>,
     state: State,
     health: watch::Sender<Health>,
     metrics: Arc<Metrics>,
@@ -107,6 +110,7 @@ impl Agent {
             bgp: parts.bgp,
             waiting_bgp: None,
             waits: Waits::default(),
+            deaf: None,
             health: watch::channel(start).0,
             metrics: parts.metrics,
             calls,
@@ -140,10 +144,10 @@ impl Agent {
             tokio::select! {
                 () = &mut shutdown => return,
                 Some(event) = syncer.next() => self.handle_sync(event).await,
-                change = self.driver.next_change() => self.handle_change(change).await,
+                change = next_change(&mut self.driver, self.deaf) => self.handle_change(change),
                 event = next_bgp(&mut self.bgp) => self.handle_bgp(event),
                 Some(call) = self.calls.recv() => self.handle_call(call),
-                () = tokio::time::sleep_until(wake) => {}
+                () = tokio::time::sleep_until(wake) => self.apply_bgp().await,
             }
         }
     }
@@ -180,23 +184,32 @@ impl Agent {
         }
         let (Some(bgp), Some(desired)) = (self.bgp.as_mut(), self.waiting_bgp.take()) else { return };
         if let Err(error) = bgp.apply(&desired).await {
-            error!(%error, "BGP does not take its configuration; tried again with the next change");
+            error!(%error, "BGP does not take its configuration; it is tried again");
             self.waiting_bgp = Some(desired);
         }
     }
 
-    async fn handle_change(&mut self, change: Result<(), calico_dataplane::DataplaneError>) {
-        if let Err(error) = change {
-            warn!(%error, "cannot hear of changes in the kernel; looking at all of it again");
-            self.driver.machine().host_change(calico_dataplane::HostChange::Overrun);
-            tokio::time::sleep(MONITOR_PAUSE).await;
-            return;
-        }
+    fn handle_change(&mut self, first: Result<(), calico_dataplane::DataplaneError>) {
+        let mut next = Some(first);
         for _ in 0..DRAIN {
-            if !matches!(self.driver.next_change().now_or_never(), Some(Ok(()))) {
-                return;
+            match next {
+                Some(Ok(())) => self.deaf = None,
+                Some(Err(error)) => return self.go_deaf(&error),
+                None => return,
             }
+            next = self.driver.next_change().now_or_never();
         }
+        if let Some(Err(error)) = next {
+            self.go_deaf(&error);
+        }
+    }
+
+    /// What happened while nothing is heard is found by looking at the whole host: now, and each time that hearing fails again.
+    fn go_deaf(&mut self, error: &calico_dataplane::DataplaneError) {
+        let pause = self.deaf.map_or(FIRST_DEAF, |deaf| (deaf.pause * 2).min(LONGEST_DEAF));
+        warn!(error = %chain(error), retry_in = ?pause, "cannot hear of changes in the kernel; looking at all of it again");
+        self.deaf = Some(Deaf { pause, until: Instant::now() + pause });
+        self.driver.machine().host_change(calico_dataplane::HostChange::Overrun);
     }
 
     fn handle_bgp(&mut self, first: Result<BgpEvent, BgpError>) {
@@ -327,6 +340,20 @@ fn scopes(node: &str) -> Vec<Scope> {
     ];
     let own_blocks = Scope::AffinitiesOf(AffinityOwner::Host(node.into()));
     kinds.map(Scope::Kind).into_iter().chain([own_blocks]).collect()
+}
+
+/// The kernel's notifications failed to be read; nothing else waits for the next try.
+#[derive(Debug, Clone, Copy)]
+struct Deaf {
+    pause: Duration,
+    until: Instant,
+}
+
+async fn next_change(driver: &mut Driver, deaf: Option<Deaf>) -> Result<(), calico_dataplane::DataplaneError> {
+    if let Some(deaf) = deaf {
+        tokio::time::sleep_until(deaf.until).await;
+    }
+    driver.next_change().await
 }
 
 async fn next_bgp(bgp: &mut Option<Box<dyn BgpBackend>>) -> Result<BgpEvent, BgpError> {

@@ -31,11 +31,15 @@ impl World {
     }
 
     fn start_on(store: MemoryStore, kernel: Recording) -> Self {
+        Self::start_with(store, Box::new(kernel.clone()), kernel)
+    }
+
+    fn start_with(store: MemoryStore, dataplane: Box<dyn Dataplane>, kernel: Recording) -> Self {
         let bgp = RecordingBackend::new();
         let agent = Agent::new(Parts {
             node: "a".into(),
             store: Arc::new(store.clone()),
-            dataplane: Box::new(kernel.clone()),
+            dataplane,
             bgp: Some(Box::new(bgp.clone())),
             bgp_port: 179,
             renderer: Box::new(Renderer::new(RenderConfig::default())),
@@ -270,4 +274,39 @@ async fn a_restart_over_the_same_state_writes_nothing() {
         let rest = calico_core::table::Delta { settings: Vec::new(), ..delta };
         assert!(rest.is_empty(), "{rest:?}");
     }
+}
+
+/// A host whose changes cannot be heard of, and how often it was looked at.
+struct Unheard(Recording, Arc<std::sync::atomic::AtomicUsize>);
+
+#[async_trait::async_trait]
+impl Dataplane for Unheard {
+    async fn observe(&mut self) -> Result<calico_dataplane::Observed, calico_dataplane::DataplaneError> {
+        self.1.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        self.0.observe().await
+    }
+
+    async fn apply(&mut self, delta: &calico_core::table::Delta) -> calico_dataplane::ApplyReport {
+        self.0.apply(delta).await
+    }
+
+    async fn next_change(&mut self) -> Result<calico_dataplane::HostChange, calico_dataplane::DataplaneError> {
+        Err(calico_dataplane::DataplaneError::Reply { operation: "listening", detail: "planted".into() })
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_host_that_cannot_be_heard_is_looked_at_ever_more_rarely_and_delays_nobody() {
+    let (kernel, looks) = (Recording::new(), Arc::default());
+    kernel.set_link("cali1".parse().unwrap(), Some(LinkState { index: 7, up: true }));
+    let host = Unheard(kernel.clone(), Arc::clone(&looks));
+    let world = World::start_with(MemoryStore::new(), Box::new(host), kernel);
+    populate(&world).await;
+    tokio::time::sleep(Duration::from_secs(300)).await;
+    let before = looks.load(std::sync::atomic::Ordering::Relaxed);
+    assert!((10..30).contains(&before), "{before}");
+    world.put(endpoint_key("pod"), endpoint("a", "cali1", "10.1.0.5/32")).await;
+    let asked = Instant::now();
+    assert_eq!(world.wait("pod", 60_000).await, Answer::Ok(Success::Enforced));
+    assert!(asked.elapsed() < FIRST_DEAF, "virtual time: nobody slept");
 }
