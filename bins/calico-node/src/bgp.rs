@@ -1,7 +1,8 @@
 //! The native speaker, started as soon as its port can be had.
 //!
 //! Another BGP daemon on the port must not keep policy from being enforced: the agent runs, and this tries again until the port is free.
-//! A speaker that stops is started again in the same way, with the last desired state.
+//! A speaker that stops is started again in the same way, with the last desired state. One that has not been told anything yet is not
+//! configured: a speaker without peers settles, and the routes of the agent's last life would go before any peer was asked.
 
 use std::time::Duration;
 
@@ -21,14 +22,16 @@ const PAUSE: Duration = Duration::from_secs(5);
 pub(crate) struct PatientSpeaker {
     config: NativeConfig,
     speaker: Option<NativeBackend>,
-    desired: DesiredBgp,
+    desired: Option<DesiredBgp>,
+    /// Whether the speaker that runs has got it.
+    told: bool,
     next_try: Instant,
 }
 
 impl PatientSpeaker {
     /// Must be called within a tokio runtime.
     pub(crate) fn start(config: NativeConfig) -> Self {
-        let mut patient = Self { config, speaker: None, desired: DesiredBgp::default(), next_try: Instant::now() };
+        let mut patient = Self { config, speaker: None, desired: None, told: false, next_try: Instant::now() };
         patient.try_start();
         patient
     }
@@ -39,6 +42,7 @@ impl PatientSpeaker {
             Ok(speaker) => {
                 info!(listen = %self.config.listen, "BGP speaker started");
                 self.speaker = Some(speaker);
+                self.told = false;
             }
             Err(error) => error!(error = %chain(&error), retry_in = ?PAUSE, "BGP speaker not started; policy goes on"),
         }
@@ -49,22 +53,29 @@ impl PatientSpeaker {
         self.speaker = None;
         self.next_try = Instant::now() + PAUSE;
     }
+
+    /// Cancel safe: a speaker counts as told only once it was.
+    async fn tell(&mut self) {
+        let (Some(speaker), Some(desired), false) = (&mut self.speaker, &self.desired, self.told) else { return };
+        match speaker.apply(desired).await {
+            Ok(()) => self.told = true,
+            Err(error) => self.lost(&error),
+        }
+    }
 }
 
 #[async_trait]
 impl BgpBackend for PatientSpeaker {
     async fn apply(&mut self, desired: &DesiredBgp) -> Result<(), BgpError> {
-        self.desired = desired.clone();
-        if let Some(speaker) = &mut self.speaker
-            && let Err(error) = speaker.apply(desired).await
-        {
-            self.lost(&error);
-        }
+        self.desired = Some(desired.clone());
+        self.told = false;
+        self.tell().await;
         Ok(())
     }
 
     async fn next_event(&mut self) -> Result<BgpEvent, BgpError> {
         loop {
+            self.tell().await;
             match &mut self.speaker {
                 Some(speaker) => match speaker.next_event().await {
                     Ok(event) => return Ok(event),
@@ -73,11 +84,6 @@ impl BgpBackend for PatientSpeaker {
                 None => {
                     tokio::time::sleep_until(self.next_try).await;
                     self.try_start();
-                    if let Some(speaker) = &mut self.speaker
-                        && let Err(error) = speaker.apply(&self.desired).await
-                    {
-                        self.lost(&error);
-                    }
                 }
             }
         }
@@ -94,17 +100,29 @@ mod tests {
     use calico_bgp::SpeakerConfig;
 
     #[tokio::test(start_paused = true)]
-    async fn waits_for_the_port_to_be_free() {
+    async fn waits_for_the_port_to_be_free_and_says_nothing_before_it_is_told() {
         let holder = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let listen = holder.local_addr().unwrap();
         let mut patient = PatientSpeaker::start(NativeConfig { listen, speaker: SpeakerConfig::default() });
         assert!(patient.speaker.is_none());
-        patient.apply(&DesiredBgp::default()).await.unwrap();
         // Time passes only while everybody waits, so two tries have failed when this is over.
         assert!(tokio::time::timeout(PAUSE * 2, patient.next_event()).await.is_err());
         assert!(patient.speaker.is_none());
         drop(holder);
-        let _ = tokio::time::timeout(PAUSE * 2, patient.next_event()).await;
+        let long = SpeakerConfig::default().deferral * 2;
+        assert!(tokio::time::timeout(long, patient.next_event()).await.is_err(), "nobody told it to do anything");
         assert!(patient.speaker.is_some());
+        patient.apply(&DesiredBgp::default()).await.unwrap();
+        assert_eq!(patient.next_event().await.unwrap(), BgpEvent::Settled);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_was_told_before_the_port_was_free_is_told_then() {
+        let holder = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let listen = holder.local_addr().unwrap();
+        let mut patient = PatientSpeaker::start(NativeConfig { listen, speaker: SpeakerConfig::default() });
+        patient.apply(&DesiredBgp::default()).await.unwrap();
+        drop(holder);
+        assert_eq!(patient.next_event().await.unwrap(), BgpEvent::Settled);
     }
 }
