@@ -1,13 +1,11 @@
 //! Prefixes: an address and a length, host bits always zero.
 
-use alloc::string::{String, ToString};
+use alloc::string::String;
 use core::fmt;
 use core::net::IpAddr;
 use core::str::FromStr;
 
 use ipnet::IpNet;
-use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
-
 /// Address family.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[expect(clippy::exhaustive_enums, reason = "there are two IP versions; every match must say what it does for both")]
@@ -149,18 +147,7 @@ impl fmt::Debug for Cidr {
     }
 }
 
-impl Serialize for Cidr {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(&self.to_string())
-    }
-}
-
-impl<'de> Deserialize<'de> for Cidr {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        text.parse().map_err(de::Error::custom)
-    }
-}
+super::json_as_text!(Cidr);
 
 #[cfg(test)]
 mod tests {

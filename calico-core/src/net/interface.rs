@@ -4,8 +4,6 @@ use alloc::string::String;
 use core::fmt;
 use core::str::FromStr;
 
-use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
-
 /// Longest name the kernel takes: `IFNAMSIZ` (16) less the terminating zero.
 const MAX_LENGTH: usize = 15;
 
@@ -64,18 +62,7 @@ impl fmt::Debug for InterfaceName {
     }
 }
 
-impl Serialize for InterfaceName {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(self.as_str())
-    }
-}
-
-impl<'de> Deserialize<'de> for InterfaceName {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        text.parse().map_err(de::Error::custom)
-    }
-}
+super::json_as_text!(InterfaceName);
 
 #[cfg(test)]
 mod tests {

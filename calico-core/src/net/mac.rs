@@ -1,10 +1,8 @@
 //! Ethernet addresses.
 
-use alloc::string::{String, ToString};
+use alloc::string::String;
 use core::fmt;
 use core::str::FromStr;
-
-use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 /// A 48-bit Ethernet address, written `ee:ee:ee:ee:ee:ee`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -60,18 +58,7 @@ impl fmt::Debug for Mac {
     }
 }
 
-impl Serialize for Mac {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(&self.to_string())
-    }
-}
-
-impl<'de> Deserialize<'de> for Mac {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        text.parse().map_err(de::Error::custom)
-    }
-}
+super::json_as_text!(Mac);
 
 #[cfg(test)]
 mod tests {

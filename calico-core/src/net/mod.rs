@@ -1,5 +1,24 @@
 //! Network value types: parsed once at the edge, correct ever after.
 
+/// JSON of a type is its text: `Display` out, `FromStr` in.
+macro_rules! json_as_text {
+    ($type:ty) => {
+        impl serde::Serialize for $type {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.collect_str(self)
+            }
+        }
+
+        impl<'de> serde::Deserialize<'de> for $type {
+            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                let text = <alloc::string::String as serde::Deserialize>::deserialize(deserializer)?;
+                text.parse().map_err(serde::de::Error::custom)
+            }
+        }
+    };
+}
+pub(crate) use json_as_text;
+
 mod asn;
 mod cidr;
 mod interface;

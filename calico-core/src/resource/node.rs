@@ -5,7 +5,7 @@ use core::fmt;
 use core::net::IpAddr;
 use core::str::FromStr;
 
-use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use serde::{Deserialize, Serialize};
 
 use crate::net::{AsNumber, Cidr, CidrError, Family};
 
@@ -85,15 +85,4 @@ impl fmt::Display for NodeAddress {
     }
 }
 
-impl Serialize for NodeAddress {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
-
-impl<'de> Deserialize<'de> for NodeAddress {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        text.parse().map_err(de::Error::custom)
-    }
-}
+crate::net::json_as_text!(NodeAddress);

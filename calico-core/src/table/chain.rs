@@ -1,60 +1,10 @@
 //! Chains and rules.
 
 use alloc::string::String;
-use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::fmt;
 use core::hash::{Hash, Hasher};
 
-use super::{Field, Match, SetName};
-
-/// Longest name that every supported kernel and the `nft` program take.
-const MAX_NAME: usize = 127;
-
-/// Name of a chain.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ChainName(Arc<str>);
-
-/// Text that names no chain or set.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is not a chain or set name: 1 to 127 letters, digits, '-', '_', '.' or '/', starting with a letter")]
-pub struct NameError(pub(super) String);
-
-pub(super) fn parse_name(text: &str) -> Result<Arc<str>, NameError> {
-    let letter = text.bytes().next().is_some_and(|byte| byte.is_ascii_alphabetic());
-    let all = text.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'/'));
-    if letter && all && text.len() <= MAX_NAME { Ok(text.into()) } else { Err(NameError(text.into())) }
-}
-
-impl ChainName {
-    /// Checks and wraps a name.
-    pub fn new(text: &str) -> Result<Self, NameError> {
-        parse_name(text).map(Self)
-    }
-
-    /// Wraps text that core itself composed.
-    pub(crate) fn composed(text: &str) -> Self {
-        debug_assert!(parse_name(text).is_ok(), "composed a bad name: {text:?}");
-        Self(text.into())
-    }
-
-    /// The name as text.
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
-impl fmt::Display for ChainName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl fmt::Debug for ChainName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
+use super::{ChainName, Field, Match, SetName};
 
 /// Netfilter hook.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -64,14 +64,6 @@ pub struct InterfaceSetting {
     pub value: String,
 }
 
-/// What a part of the delta waits for: routes, neighbours and settings of an interface that is not there yet.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[expect(clippy::exhaustive_structs, reason = "names one interface")]
-pub struct LinkNeed {
-    /// The interface that must exist and be up.
-    pub interface: InterfaceName,
-}
-
 impl Delta {
     /// Whether there is nothing to do.
     pub fn is_empty(&self) -> bool {

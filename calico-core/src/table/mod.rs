@@ -7,12 +7,14 @@
 mod chain;
 mod delta;
 mod matcher;
+mod name;
 mod route;
 mod set;
 mod text;
 
-pub use chain::{BaseChain, Chain, ChainName, ChainType, Fingerprint, Hook, NameError, Rule, Statement, Verdict};
-pub use delta::{Delta, ElementDelta, InterfaceSetting, LinkNeed};
+pub use chain::{BaseChain, Chain, ChainType, Fingerprint, Hook, Rule, Statement, Verdict};
+pub use delta::{Delta, ElementDelta, InterfaceSetting};
 pub use matcher::{CtState, Field, Match, Value};
+pub use name::{ChainName, NameError, SetName};
 pub use route::{Neighbor, Route, RouteClass, RouteKey, RouteTableId, RouteTarget};
-pub use set::{Datum, Element, FieldType, SetDecl, SetKind, SetName};
+pub use set::{Datum, Element, FieldType, SetDecl, SetKind};

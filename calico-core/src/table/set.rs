@@ -1,54 +1,12 @@
 //! Named sets and verdict maps.
 
 use alloc::boxed::Box;
-use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 use core::net::IpAddr;
 
-use super::chain::{NameError, Verdict, parse_name};
+use super::{SetName, Verdict};
 use crate::net::{Cidr, Family, InterfaceName};
-
-/// Name of a set or map.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct SetName(Arc<str>);
-
-impl SetName {
-    /// Checks and wraps a name.
-    pub fn new(text: &str) -> Result<Self, NameError> {
-        parse_name(text).map(Self)
-    }
-
-    /// Wraps text that core itself composed.
-    pub(crate) fn composed(text: &str) -> Self {
-        debug_assert!(parse_name(text).is_ok(), "composed a bad name: {text:?}");
-        Self(text.into())
-    }
-
-    /// The name as text.
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
-impl SetDecl {
-    /// A set or map with this name, key and kind.
-    pub fn new(name: SetName, key: Vec<FieldType>, kind: SetKind) -> Self {
-        Self { name, key, kind }
-    }
-}
-
-impl fmt::Display for SetName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl fmt::Debug for SetName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
 
 /// Type of one part of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -87,6 +45,13 @@ pub struct SetDecl {
     pub key: Vec<FieldType>,
     /// Kind.
     pub kind: SetKind,
+}
+
+impl SetDecl {
+    /// A set or map with this name, key and kind.
+    pub fn new(name: SetName, key: Vec<FieldType>, kind: SetKind) -> Self {
+        Self { name, key, kind }
+    }
 }
 
 /// One part of an element's key.
