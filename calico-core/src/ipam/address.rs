@@ -44,6 +44,13 @@ pub(super) fn block_of(pool: Cidr, length: u8, address: IpAddr) -> Option<Cidr> 
     Cidr::new(address, length).filter(|block| pool.covers(block))
 }
 
+/// How many places of `length` bits there are from `from` to the end of a stored block that overlaps it; at least one.
+pub(super) fn places_to_end(block: Cidr, from: Cidr) -> u128 {
+    let host_bits = u32::from(from.family().bits().saturating_sub(from.length()));
+    let rest = number(block.bounds().1).saturating_sub(number(from.address()));
+    rest.checked_shr(host_bits).unwrap_or_default().saturating_add(1)
+}
+
 fn number(address: IpAddr) -> u128 {
     match address {
         IpAddr::V4(address) => u32::from(address).into(),

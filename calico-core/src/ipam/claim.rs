@@ -77,15 +77,24 @@ impl<'s, 'a> Search<'s, 'a> {
         // Blocks of another size are left from before the pool was changed.
         let odd: Vec<_> = existing.iter().filter(|block| block.length() != length).copied().collect();
         let taken: BTreeSet<_> = existing.iter().filter(|block| block.length() == length).copied().collect();
-        let covered = odd.iter().map(|block| 1_u128 << length.saturating_sub(block.length()).min(64)).sum::<u128>();
+        let covered = odd.iter().filter_map(|block| address::block_count(*block, length));
+        let covered = covered.fold(0_u128, u128::saturating_add);
+        let narrow = odd.iter().filter(|block| block.length() > length).count();
         // One place more than can be taken, by stored blocks or by those that this decision makes.
-        let known = u128::try_from(taken.len() + self.work.draft.block_count()).unwrap_or(u128::MAX);
+        let known = u128::try_from(taken.len() + narrow + self.work.draft.block_count()).unwrap_or(u128::MAX);
         let places = known.saturating_add(covered).saturating_add(1).min(blocks);
         let start = self.start(pool);
-        for step in 0..places {
-            let index = start.checked_add(step).map_or(0, |index| index % blocks);
+        let mut next = 0;
+        while next < places {
+            let index = start.checked_add(next).map_or(0, |index| index % blocks);
+            next += 1;
             let Some(cidr) = address::block_at(pool.cidr, length, index) else { continue };
-            if self.work.draft.touches(cidr) || odd.iter().any(|block| block.overlaps(&cidr)) {
+            if let Some(block) = odd.iter().find(|block| block.overlaps(&cidr)) {
+                // In one step past it: a stray key may claim more than could ever be walked through.
+                next = next.saturating_add(address::places_to_end(*block, cidr) - 1);
+                continue;
+            }
+            if self.work.draft.touches(cidr) {
                 continue;
             }
             if !taken.contains(&cidr) {

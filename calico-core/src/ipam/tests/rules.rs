@@ -7,7 +7,8 @@ use alloc::vec::Vec;
 
 use super::model::{Model, NOW, addresses, assign};
 use crate::ipam::{Assign, FamilyWant, HeldBy, IpamError, PoolRef, Release, ReleaseAddresses, Want};
-use crate::resource::{AllowedUse, AssignmentMode, IpPoolSpec, IpamConfig, ResourceKey};
+use crate::net::Cidr;
+use crate::resource::{AllowedUse, AssignmentMode, IpPoolSpec, IpamConfig, Resource, ResourceKey};
 
 fn pool(cidr: &str) -> IpPoolSpec {
     IpPoolSpec { cidr: cidr.parse().unwrap(), block_size: Some(30), ..Default::default() }
@@ -208,4 +209,28 @@ fn unusable_objects_are_named_or_passed_over() {
     model.put_config(IpamConfig::default());
     let error = model.run(assign("node-a", "b", 1, 0)).unwrap_err();
     assert_eq!(error.to_string(), "stored value of IPAMConfig cannot be used: garbled");
+}
+
+/// Blocks of another size than the pool's. A stray key may claim all of a pool, and nobody walks through 2^58 places.
+#[test]
+fn wide_blocks_are_stepped_over() {
+    let stray = |cidr: &str| {
+        let mut model = Model::default();
+        model.put_pool("six", IpPoolSpec { block_size: Some(122), ..pool("fd00::/64") });
+        let key = ResourceKey::Block(cidr.parse().unwrap());
+        model.put(key.clone(), Resource::IpamConfig(IpamConfig::default()));
+        model.unreadable.insert(key);
+        model
+    };
+    for seed in 0..20 {
+        let request = |model: &mut Model| model.run(Assign { seed, ..assign("node-a", "a", 0, 1) });
+        assert!(request(&mut stray("fd00::/64")).unwrap_err().is_exhausted());
+        let upper: Cidr = "fd00::8000:0:0:0/65".parse().unwrap();
+        for (cidr, in_upper) in [("fd00::/65", true), ("fd00::8000:0:0:0/65", false)] {
+            let got = request(&mut stray(cidr)).unwrap();
+            assert_eq!(upper.contains(got[0].address), in_upper, "{cidr} is taken, seed {seed}");
+        }
+        // A narrow one takes the place that it lies in, and no other.
+        assert_eq!(request(&mut stray("fd00::40/123")).unwrap().len(), 1);
+    }
 }
