@@ -37,6 +37,10 @@ impl FromStr for AsNumber {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let error = || AsNumberError(text.into());
+        // The number parser would take a sign.
+        if !text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.') {
+            return Err(error());
+        }
         match text.split_once('.') {
             None => text.parse().map(Self).map_err(|_| error()),
             Some((high, low)) => {
@@ -87,7 +91,8 @@ mod tests {
     fn reads_plain_and_dotted_forms() {
         assert_eq!("64512".parse(), Ok(AsNumber::DEFAULT));
         assert_eq!("1.10".parse(), Ok(AsNumber::new(65546)));
-        assert!("1.70000".parse::<AsNumber>().is_err());
-        assert!("4294967296".parse::<AsNumber>().is_err());
+        for bad in ["1.70000", "4294967296", "+1", "1.+2", "", ".", "1.2.3"] {
+            assert!(bad.parse::<AsNumber>().is_err(), "{bad:?}");
+        }
     }
 }

@@ -62,8 +62,9 @@ impl FromStr for Port {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let error = || PortError(text.into());
-        let number = |part: &str| part.parse::<u16>().ok().filter(|port| *port != 0);
+        // The number parser would take a sign.
         let numeric = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+        let number = |part: &str| part.parse::<u16>().ok().filter(|port| *port != 0 && numeric(part));
         if let Some((min, max)) = text.split_once(':') {
             let range = number(min).zip(number(max)).and_then(|(min, max)| PortRange::new(min, max));
             return range.map(Self::Range).ok_or_else(error);
@@ -126,7 +127,7 @@ mod tests {
             let port: Port = serde_json::from_str(json).unwrap();
             assert_eq!(serde_json::to_string(&port).unwrap(), out);
         }
-        for bad in ["0", "65536", "\"90:80\"", "\"0:1\"", "\"a b\"", "\"\""] {
+        for bad in ["0", "65536", "\"90:80\"", "\"0:1\"", "\"+1:2\"", "\"1:+2\"", "\"a b\"", "\"\""] {
             assert!(serde_json::from_str::<Port>(bad).is_err(), "{bad}");
         }
     }

@@ -64,7 +64,10 @@ impl FromStr for Protocol {
         if let Some((number, _)) = NAMES.iter().find(|(_, name)| *name == text) {
             return Ok(Self { number: *number, named: true });
         }
-        text.parse().ok().and_then(Self::from_number).ok_or_else(|| ProtocolError(text.into()))
+        // The number parser would take a sign.
+        let digits = Some(text).filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()));
+        let number = digits.and_then(|text| text.parse().ok());
+        number.and_then(Self::from_number).ok_or_else(|| ProtocolError(text.into()))
     }
 }
 
@@ -113,7 +116,7 @@ mod tests {
             let protocol: Protocol = serde_json::from_str(json).unwrap();
             assert_eq!(serde_json::to_string(&protocol).unwrap(), out);
         }
-        for bad in ["0", "256", "\"tcp\"", "\"\"", "-1"] {
+        for bad in ["0", "256", "\"tcp\"", "\"\"", "\"+6\"", "-1"] {
             assert!(serde_json::from_str::<Protocol>(bad).is_err(), "{bad}");
         }
     }
