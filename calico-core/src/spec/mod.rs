@@ -347,6 +347,9 @@ fn endpoint_labels(endpoint: &Object<WorkloadEndpointSpec>) -> BTreeMap<String, 
     let labels = endpoint.metadata.labels.iter();
     let own = labels.filter(|(key, _)| !key.starts_with("pcns.") && !key.starts_with("pcsa."));
     let mut labels: BTreeMap<String, String> = own.map(|(key, value)| (key.clone(), value.clone())).collect();
+    if let Some(namespace) = &endpoint.metadata.namespace {
+        labels.insert(NAMESPACE_LABEL.into(), namespace.clone());
+    }
     if !endpoint.spec.service_account_name.is_empty() {
         labels.insert(rule::SERVICE_ACCOUNT.into(), endpoint.spec.service_account_name.clone());
     }

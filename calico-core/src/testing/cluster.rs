@@ -14,7 +14,7 @@ use crate::flow::Flow;
 use crate::net::{Cidr, Port, PortRange, Protocol};
 use crate::resource::{
     Action, DefaultAction, EndpointPort, EntityRule, Fault, GlobalNetworkPolicySpec, Icmp, Kind, Metadata,
-    NetworkPolicySpec, NetworkSetSpec, Object, PolicyType, ProfileSpec, Resource, ResourceKey, Rule,
+    NAMESPACE_LABEL, NetworkPolicySpec, NetworkSetSpec, Object, PolicyType, ProfileSpec, Resource, ResourceKey, Rule,
     ServiceAccountMatch, ServiceMatch, TierSpec, Unread, WorkloadEndpointSpec,
 };
 use crate::update::Update;
@@ -130,7 +130,9 @@ impl Generator {
     fn metadata(&mut self, key: &ResourceKey) -> Metadata {
         let mut labels = self.labels(&[("app", &["web", "db"]), ("tier", &["front", "back"])]);
         if let (Kind::WorkloadEndpoint | Kind::NetworkSet, Some(namespace)) = (key.kind(), key.namespace()) {
-            labels.insert("projectcalico.org/namespace".into(), namespace.into());
+            // What is stored may lie about the namespace, or not speak of it.
+            let claimed = self.random.pick(&[Some(namespace), Some(namespace), Some("two"), None]);
+            labels.extend(claimed.map(|claimed| (NAMESPACE_LABEL.into(), claimed.into())));
         }
         Metadata {
             name: key.name().unwrap_or_default().into(),
