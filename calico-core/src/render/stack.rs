@@ -11,15 +11,18 @@ use crate::calc::event::Stack;
 use crate::resource::DefaultAction;
 use crate::table::{Chain, ChainName, Match, Rule, Statement, Verdict};
 
-/// Name of a stack's chain: equal stacks have one name.
+/// Name of a stack's chain: equal stacks have one name, and others another. Names of stored objects are free text, so line ends in
+/// them are escaped: no name can pass for two.
 pub(super) fn name(stack: &Stack, direction: Direction) -> ChainName {
     let mut text = String::new();
     for tier in &stack.tiers {
         let action = if tier.default_action == DefaultAction::Pass { "pass" } else { "deny" };
-        text.push_str(&format!("tier {} {action}\n", tier.name));
-        tier.policies.iter().for_each(|policy| text.push_str(&format!("policy {}\n", policy.0)));
+        text.push_str(&format!("tier {} {action}\n", tier.name.escape_debug()));
+        for policy in &tier.policies {
+            text.push_str(&format!("policy {}\n", policy.0.to_string().escape_debug()));
+        }
     }
-    stack.profiles.iter().for_each(|profile| text.push_str(&format!("profile {}\n", profile.0)));
+    stack.profiles.iter().for_each(|profile| text.push_str(&format!("profile {}\n", profile.0.escape_debug())));
     stack_chain(&text, direction)
 }
 
@@ -52,4 +55,22 @@ pub(super) fn render(stack: &Stack, direction: Direction, config: &RenderConfig)
     let comment = Some("no profile decided".to_string());
     rules.push(Rule { verdict: Some(Verdict::Drop), comment, ..Rule::default() });
     Chain { name: name(stack, direction), base: None, rules }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::calc::event::ProfileId;
+
+    #[test]
+    fn no_name_passes_for_two() {
+        let stack = |profiles: &[&str]| Stack {
+            tiers: Vec::new(),
+            profiles: profiles.iter().map(|name| ProfileId((*name).into())).collect(),
+        };
+        let name = |profiles: &[&str]| name(&stack(profiles), Direction::Ingress);
+        assert_ne!(name(&["a\nprofile b"]), name(&["a", "b"]));
+        assert_ne!(name(&["a\nb"]), name(&["a\\nb"]));
+        assert_eq!(name(&["a", "b"]), name(&["a", "b"]));
+    }
 }

@@ -227,7 +227,10 @@ impl Renderer {
             return;
         }
         let key = endpoint::route(address, interface, &self.config).key;
-        delta.routes_set.retain(|route| route.key != key);
+        if before.is_some() {
+            // Only what had a route can have one pending: a snapshot is not searched once for each of its routes.
+            delta.routes_set.retain(|route| route.key != key);
+        }
         match after {
             Some(winner) => delta.routes_set.push(endpoint::route(address, winner, &self.config)),
             None => delta.routes_removed.push(key),
