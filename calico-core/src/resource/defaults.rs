@@ -176,6 +176,10 @@ mod tests {
         assert_eq!(pool["spec"]["blockSize"], 122);
         assert_eq!(pool["spec"]["cidr"], "fd00::/64");
         assert_eq!(pool["spec"]["nodeSelector"], "all()");
+        assert_eq!(pool["spec"]["allowedUses"], json!(["Workload", "Tunnel"]));
+        let pool =
+            filled(Kind::IpPool, json!({"name": "p"}), json!({"cidr": "10.0.0.0/16", "allowedUses": []})).unwrap();
+        assert_eq!(pool["spec"]["allowedUses"], json!(["Workload", "Tunnel"]));
         let tier = filled(Kind::Tier, json!({"name": "t"}), json!({})).unwrap();
         assert_eq!(tier["spec"], json!({"order": 1_000_000, "defaultAction": "Deny"}));
     }

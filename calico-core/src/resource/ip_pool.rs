@@ -5,7 +5,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::net::{IpAddr, Ipv4Addr};
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::net::{Cidr, Family};
 
@@ -40,8 +40,8 @@ pub struct IpPoolSpec {
     /// Namespaces whose workloads may use it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub namespace_selector: Option<String>,
-    /// What addresses may be used for.
-    #[serde(default = "workload_and_tunnel")]
+    /// What addresses may be used for; stored as an empty list, it is the default.
+    #[serde(default = "workload_and_tunnel", deserialize_with = "allowed_uses")]
     pub allowed_uses: Vec<AllowedUse>,
     /// Whether addresses are taken without being asked for by name.
     #[serde(default)]
@@ -79,6 +79,12 @@ impl Default for IpPoolSpec {
 
 fn workload_and_tunnel() -> Vec<AllowedUse> {
     vec![AllowedUse::Workload, AllowedUse::Tunnel]
+}
+
+/// Upstream's clients fill the default in on reading, too, for objects that older versions stored.
+fn allowed_uses<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<AllowedUse>, D::Error> {
+    let given = Vec::deserialize(deserializer)?;
+    Ok(if given.is_empty() { workload_and_tunnel() } else { given })
 }
 
 /// When traffic is encapsulated.
