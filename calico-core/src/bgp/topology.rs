@@ -20,7 +20,7 @@ use core::net::{IpAddr, Ipv4Addr};
 
 use super::{DesiredBgp, DesiredPeer, LocalSpeaker, PeerKind};
 use crate::net::{AsNumber, Cidr, Family};
-use crate::resource::{AffinityOwner, AffinityState, Kind, NodeSpec, Object, Resource, ResourceKey};
+use crate::resource::{AffinityOwner, Kind, NodeSpec, Object, Resource, ResourceKey};
 use crate::update::Update;
 
 /// Port of BGP (RFC 4271).
@@ -100,11 +100,7 @@ impl Topology {
                 put(&mut self.workloads, key, addresses)
             }
             (ResourceKey::Affinity { owner: AffinityOwner::Host(host), block }, value) if *host == self.node => {
-                let ours = matches!(
-                    value,
-                    Some(Resource::BlockAffinity(affinity))
-                        if !affinity.deleted && matches!(affinity.state, AffinityState::Confirmed | AffinityState::Unset)
-                );
+                let ours = matches!(value, Some(Resource::BlockAffinity(affinity)) if affinity.is_confirmed());
                 if ours { self.blocks.insert(*block) } else { self.blocks.remove(block) }
             }
             _ => false,

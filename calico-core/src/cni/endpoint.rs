@@ -7,7 +7,9 @@ use alloc::vec::Vec;
 
 use super::{Identity, Orchestrator, Request};
 use crate::net::{Cidr, Mac};
-use crate::resource::{Action, EntityRule, Metadata, Object, ProfileSpec, Rule, WorkloadEndpointSpec};
+use crate::resource::{
+    Action, EntityRule, Metadata, NAMESPACE_LABEL, ORCHESTRATOR_LABEL, Object, ProfileSpec, Rule, WorkloadEndpointSpec,
+};
 
 /// The workload endpoint of an attachment. Its profile is the network's name, as upstream's where no API server is asked
 /// (`policy.type` empty); its labels are those that the runtime hands over.
@@ -24,9 +26,9 @@ pub fn workload_endpoint(
     let orchestrator = identity.orchestrator.as_str().to_string();
     let mut labels: BTreeMap<_, _> =
         request.conf.labels().map(|(key, value)| (label_text(key), label_text(value))).collect();
-    labels.retain(|key, _| !key.is_empty() && *key != label_text("projectcalico.org/namespace"));
-    labels.insert("projectcalico.org/namespace".into(), identity.namespace.clone());
-    labels.insert("projectcalico.org/orchestrator".into(), orchestrator.clone());
+    labels.retain(|key, _| !key.is_empty() && *key != label_text(NAMESPACE_LABEL));
+    labels.insert(NAMESPACE_LABEL.into(), identity.namespace.clone());
+    labels.insert(ORCHESTRATOR_LABEL.into(), orchestrator.clone());
     Object {
         metadata: Metadata {
             name: identity.endpoint_name.to_string(),

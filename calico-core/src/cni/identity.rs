@@ -8,14 +8,12 @@ use sha1::{Digest, Sha1};
 
 use super::{CniError, ErrorCode, Request, handle_id};
 use crate::net::InterfaceName;
-use crate::resource::WorkloadEndpointName;
+use crate::resource::{NAMESPACE_LABEL, WorkloadEndpointName};
 
 /// How much of a hash or container id goes into a host interface's name: all that fits behind `cali`.
 const SUFFIX: usize = 11;
-/// Namespace of an endpoint that is no pod's.
+/// Namespace of an endpoint that is no pod's, unless a label says otherwise.
 const DEFAULT_NAMESPACE: &str = "default";
-/// The label that says otherwise.
-const NAMESPACE_LABEL: &str = "projectcalico.org/namespace";
 
 /// Who asks for an attachment.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -11,10 +11,5 @@ pub(super) fn owner(text: &str) -> Option<AffinityOwner> {
     }
 }
 
-/// Whether a claim is complete. Very old versions knew no states, and wrote complete claims only.
-pub(super) fn is_confirmed(affinity: &BlockAffinity) -> bool {
-    !affinity.deleted && matches!(affinity.state, AffinityState::Confirmed | AffinityState::Unset)
-}
-
 /// A complete claim.
 pub(super) const CONFIRMED: BlockAffinity = BlockAffinity { state: AffinityState::Confirmed, deleted: false };

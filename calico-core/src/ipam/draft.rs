@@ -7,7 +7,7 @@ use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use super::affinity::{CONFIRMED, is_confirmed};
+use super::affinity::CONFIRMED;
 use super::machine::{Halt, Picture, Seen};
 use super::op::{Version, Write};
 use super::{Block, IpamError};
@@ -68,7 +68,7 @@ impl<'a> Draft<'a> {
     pub(super) fn confirm(&mut self, owner: &AffinityOwner, block: Cidr) -> Result<bool, Halt> {
         let key = ResourceKey::Affinity { owner: owner.clone(), block };
         let version = match self.affinity(&key)? {
-            Seen::Present(affinity, _) if is_confirmed(affinity) && !self.affinities.contains_key(&key) => {
+            Seen::Present(affinity, _) if affinity.is_confirmed() && !self.affinities.contains_key(&key) => {
                 return Ok(true);
             }
             Seen::Present(_, version) => Some(version),

@@ -76,6 +76,13 @@ pub struct BlockAffinity {
     pub deleted: bool,
 }
 
+impl BlockAffinity {
+    /// Whether the claim is complete. Very old versions knew no states, and wrote complete claims only.
+    pub fn is_confirmed(&self) -> bool {
+        !self.deleted && matches!(self.state, AffinityState::Confirmed | AffinityState::Unset)
+    }
+}
+
 /// Progress of a block claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[non_exhaustive]

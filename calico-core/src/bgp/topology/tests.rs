@@ -4,7 +4,7 @@ use alloc::vec;
 use proptest::prelude::*;
 
 use super::*;
-use crate::resource::{BlockAffinity, IpPoolSpec, NodeBgpSpec, WorkloadEndpointSpec};
+use crate::resource::{AffinityState, BlockAffinity, IpPoolSpec, NodeBgpSpec, WorkloadEndpointSpec};
 
 fn node(name: &str, address: &str, as_number: Option<u32>, reflector: bool) -> Update {
     let spec = NodeSpec {

@@ -201,7 +201,7 @@ impl Model {
             if let (ResourceKey::Affinity { owner, block }, Resource::BlockAffinity(affinity)) =
                 (key, resource.as_ref())
             {
-                assert!(crate::ipam::affinity::is_confirmed(affinity), "{key} is not confirmed");
+                assert!(affinity.is_confirmed(), "{key} is not confirmed");
                 let stored = self.stored_block(&block.to_string());
                 assert_eq!(stored.affinity.as_deref(), Some(owner.to_string().as_str()), "{key}");
                 claims.insert(*block);
