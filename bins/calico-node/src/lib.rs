@@ -23,10 +23,12 @@ mod status;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use calico_cmd::exit::Exit;
-use calico_cmd::store::{Sources, open, resolve};
+use calico_cmd::store::{PatientStore, Sources, open, resolve};
 use calico_cmd::telemetry::{self, LogLevel};
+use calico_datastore::Datastore;
 use clap::Parser;
 
 use agent::chain;
@@ -77,7 +79,14 @@ fn run_agent(args: RunArgs) -> Exit {
         Err(error) => return fail(&error),
     };
     let outcome = runtime.block_on(async {
-        let store = open(&resolved.config).await?;
+        let store: Arc<dyn Datastore> = match open(&resolved.config).await {
+            Ok(store) => store,
+            Err(error) if error.is_retryable() => {
+                tracing::warn!(error = %chain(&error), "the datastore cannot be opened yet; it is tried again");
+                Arc::new(PatientStore::new(resolved.config))
+            }
+            Err(error) => return Err(error.into()),
+        };
         run::run(args, store).await
     });
     match outcome {

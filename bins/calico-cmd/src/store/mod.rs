@@ -1,17 +1,20 @@
 //! Which datastore a program uses.
 //!
-//! [`resolve`] is a pure function of a configuration file's text and the environment; [`open()`] carries its answer out. A file, where
+//! [`resolve`] is a pure function of a configuration file's text and the environment; [`open()`] carries its answer out,
+//! [`PatientStore`] for as long as it takes. A file, where
 //! there is one, is complete: the environment is not merged in. In the environment every setting is looked up as `CALICO_<NAME>`
 //! first and as `<NAME>` second; a variable that is set but empty counts.
 
 mod file;
 mod open;
+mod patient;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 pub use file::FileError;
 pub use open::{OpenError, open};
+pub use patient::PatientStore;
 
 /// Where the embedded datastore lies unless told otherwise.
 pub const DEFAULT_PATH: &str = "/var/lib/calico/calico.db";

@@ -38,6 +38,19 @@ pub enum OpenError {
     WithoutEtcd,
 }
 
+impl OpenError {
+    /// Whether opening may succeed later, when somebody has unlocked, mounted or supplied what is missing.
+    pub const fn is_retryable(&self) -> bool {
+        match self {
+            Self::Sqlite { .. } => true,
+            #[cfg(feature = "etcd")]
+            Self::Etcd { .. } => true,
+            #[cfg(not(feature = "etcd"))]
+            Self::WithoutEtcd => false,
+        }
+    }
+}
+
 /// Opens a datastore. Blocks for about a millisecond; call it inside a tokio runtime. etcd is reached only by the first request.
 ///
 /// # Errors

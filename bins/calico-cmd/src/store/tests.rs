@@ -92,3 +92,27 @@ fn a_file_is_complete_and_strict() {
     assert_eq!(of_file(&mixed), Err(ConfigError::MixedPem));
     assert!(matches!(of_file(&format!("{header}  kubeconfig: /k\n")), Err(ConfigError::Kubernetes { .. })));
 }
+
+#[test]
+fn a_datastore_that_cannot_be_opened_yet_is_opened_later() {
+    use calico_datastore::{Datastore, Scope};
+
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("disk/calico.db");
+    std::fs::write(folder.path().join("disk"), "a file where a directory is to be").unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let config = StoreConfig::Sqlite { path: path.clone() };
+        let error = open(&config).await.err().unwrap();
+        assert!(error.is_retryable(), "{error}");
+        let store = PatientStore::new(config);
+        let error = store.list(&Scope::All).await.unwrap_err();
+        assert!(error.is_retryable(), "{error}");
+        let source = std::error::Error::source(&error).unwrap().to_string();
+        assert_eq!(source, format!("the embedded datastore {} cannot be opened", path.display()));
+
+        std::fs::remove_file(folder.path().join("disk")).unwrap();
+        assert_eq!(store.list(&Scope::All).await.unwrap().entries, Vec::new());
+        assert!(path.exists());
+    });
+}
