@@ -1,11 +1,16 @@
 //! The command line. Every flag has its environment twin, most of them upstream's.
 
+use std::ffi::{OsStr, OsString};
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
+use std::str::FromStr;
 
 use calico_cmd::control::{DEFAULT_SOCKET, SOCKET_ENV};
 use calico_core::net::{AsNumber, Cidr};
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use calico_core::resource::NodeAddress;
+use clap::{Arg, Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
+
+use crate::startup::address::Method;
 
 /// The node agent of Calico: policy, routes and BGP of one host, in one process.
 #[derive(Debug, Parser)]
@@ -41,11 +46,12 @@ pub struct RunArgs {
     pub nodename_file: PathBuf,
     /// IPv4 address of this node: an address (with or without its subnet), `autodetect`, or `none` [default: keep what is stored,
     /// else autodetect]
-    #[arg(long, env = "IP", value_name = "ADDRESS", default_value = "")]
-    pub ip: String,
+    #[arg(long, env = "IP", value_name = "ADDRESS", value_parser = ip_setting)]
+    pub ip: Option<IpSetting>,
     /// How to find the address: `first-found`, `interface=REGEX-FREE-NAME[,…]` (`eth0`, `eth*`), or `cidr=CIDR[,…]`
-    #[arg(long, env = "IP_AUTODETECTION_METHOD", value_name = "METHOD", default_value = "first-found")]
-    pub ip_autodetection_method: String,
+    #[arg(long, env = "IP_AUTODETECTION_METHOD", value_name = "METHOD", default_value = "first-found",
+          value_parser = Method::from_str)]
+    pub ip_autodetection_method: Method,
     /// AS number of this node, where it differs from the cluster's
     #[arg(long = "as", env = "AS", value_name = "NUMBER")]
     pub as_number: Option<AsNumber>,
@@ -90,6 +96,20 @@ pub struct RunArgs {
     pub log_level: String,
 }
 
+impl Cli {
+    /// Parses a command line. A variable of the environment that is set and empty counts as unset: upstream's environment files are
+    /// full of them.
+    pub fn parse_from_process(args: impl IntoIterator<Item = OsString>) -> Result<Self, clap::Error> {
+        let is_empty = |name: &OsStr| std::env::var_os(name).is_some_and(|value| value.is_empty());
+        let without_empty = |arg: Arg| {
+            let empty = arg.get_env().is_some_and(is_empty);
+            if empty { arg.env(None::<&'static str>) } else { arg }
+        };
+        let command = Self::command().mut_subcommands(|command| command.mut_args(without_empty));
+        Self::from_arg_matches_mut(&mut command.try_get_matches_from(args)?)
+    }
+}
+
 impl RunArgs {
     /// Where the health server listens, if it does.
     pub fn health_address(&self) -> Option<SocketAddr> {
@@ -117,6 +137,18 @@ pub enum StatusOutput {
     Table,
     /// For programs.
     Json,
+}
+
+/// What `IP` says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(clippy::exhaustive_enums, reason = "parsed here, matched in this crate")]
+pub enum IpSetting {
+    /// Find one each time.
+    Autodetect,
+    /// Keep what is stored, if anything is.
+    None,
+    /// This one.
+    Address(NodeAddress),
 }
 
 /// Who speaks BGP.
@@ -162,6 +194,17 @@ fn pool_cidr(text: &str) -> Result<PoolCidr, String> {
     }
 }
 
+fn ip_setting(text: &str) -> Result<IpSetting, String> {
+    match text.trim() {
+        "autodetect" => Ok(IpSetting::Autodetect),
+        "none" => Ok(IpSetting::None),
+        text => match text.parse::<NodeAddress>() {
+            Ok(address) if address.address().is_ipv4() => Ok(IpSetting::Address(address)),
+            _ => Err("give an IPv4 address, `autodetect` or `none`".into()),
+        },
+    }
+}
+
 fn health_host(text: &str) -> Result<IpAddr, String> {
     if text == "localhost" {
         Ok(IpAddr::from([127, 0, 0, 1]))
@@ -173,7 +216,6 @@ fn health_host(text: &str) -> Result<IpAddr, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory;
 
     #[test]
     fn command_line_is_consistent() {

@@ -29,14 +29,13 @@ use calico_cmd::exit::Exit;
 use calico_cmd::store::{PatientStore, Sources, open, resolve};
 use calico_cmd::telemetry::{self, LogLevel};
 use calico_datastore::Datastore;
-use clap::Parser;
 
 use agent::chain;
 use cli::{Cli, Command, RunArgs};
 
 /// The program: parses, runs, and says how it ended (0 done, 1 failed, 2 wrong usage).
 pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
-    let cli = match Cli::try_parse_from(args) {
+    let cli = match Cli::parse_from_process(args) {
         Ok(cli) => cli,
         Err(error) => {
             let exit = if error.use_stderr() { Exit::Usage } else { Exit::Success };

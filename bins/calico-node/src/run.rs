@@ -1,12 +1,11 @@
 //! `calico-node run`: puts the real parts together, and keeps them going until told to stop.
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
 use calico_bgp::{BgpBackend, NativeConfig, SpeakerConfig};
 use calico_core::render::{EndpointToHost, RenderConfig, Renderer};
-use calico_core::resource::NodeAddress;
 use calico_dataplane::reconcile::ReconcileConfig;
 use calico_dataplane::{LinuxConfig, LinuxDataplane};
 use calico_datastore::client::Client;
@@ -17,10 +16,10 @@ use tracing::{error, info, warn};
 
 use crate::agent::{Agent, Parts, chain};
 use crate::bgp::PatientSpeaker;
-use crate::cli::{Backend, RunArgs};
+use crate::cli::{Backend, IpSetting, RunArgs};
 use crate::control::Server;
 use crate::metrics::Metrics;
-use crate::startup::address::{Method, interface_addresses};
+use crate::startup::address::interface_addresses;
 use crate::startup::identity;
 use crate::startup::register::{IpChoice, Registration};
 
@@ -86,15 +85,12 @@ async fn register(registration: &Registration, client: &Client) -> Result<(), Ru
 }
 
 fn registration(args: &RunArgs, node: &str) -> Result<Registration, RunError> {
-    let method: Method = args.ip_autodetection_method.parse()?;
-    let ip = match args.ip.trim() {
-        "" => IpChoice::Keep(method),
-        "autodetect" => IpChoice::Autodetect(method),
-        "none" => IpChoice::None,
-        text => match text.parse::<NodeAddress>() {
-            Ok(address) if matches!(address.address(), IpAddr::V4(_)) => IpChoice::Address(address),
-            _ => return Err(format!("IP is {text:?}: give an IPv4 address, `autodetect` or `none`").into()),
-        },
+    let method = args.ip_autodetection_method.clone();
+    let ip = match args.ip {
+        None => IpChoice::Keep(method),
+        Some(IpSetting::Autodetect) => IpChoice::Autodetect(method),
+        Some(IpSetting::None) => IpChoice::None,
+        Some(IpSetting::Address(address)) => IpChoice::Address(address),
     };
     Ok(Registration {
         node: node.into(),
