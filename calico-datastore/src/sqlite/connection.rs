@@ -109,7 +109,7 @@ impl FileId {
     }
 }
 
-/// Connections for reading, opened when first needed.
+/// Connections that nobody uses at the moment: for reading, and the first that is there for the writer.
 #[derive(Debug)]
 pub(super) struct Readers {
     path: PathBuf,
@@ -120,10 +120,11 @@ pub(super) struct Readers {
 }
 
 impl Readers {
-    pub(super) fn new(path: &Path) -> Self {
+    /// Begins with the connection with which the file was opened: a process that reads a little and then writes needs no other.
+    pub(super) fn new(path: &Path, file: FileId, first: Connection) -> Self {
         Self {
             path: path.to_owned(),
-            idle: Mutex::new(Vec::new()),
+            idle: Mutex::new(vec![(file, first)]),
             permits: Arc::new(Semaphore::new(READERS)),
             #[cfg(test)]
             count: std::sync::atomic::AtomicUsize::new(0),
@@ -174,8 +175,8 @@ impl Readers {
         Ok((file, answer))
     }
 
-    /// A connection to the file that is there now; those to one that was there before are closed.
-    fn idle(&self, file: FileId) -> Option<Connection> {
+    /// A connection to the file that is there now, if one is left; those to one that was there before are closed.
+    pub(super) fn idle(&self, file: FileId) -> Option<Connection> {
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         idle.retain(|(opened, _)| *opened == file);
         idle.pop().map(|(_, connection)| connection)

@@ -30,7 +30,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use calico_core::resource::ResourceKey;
 
-use self::connection::Readers;
+use self::connection::{FileId, Readers};
 pub use self::error::SqliteError;
 use self::notify::Wake;
 use self::recent::Log;
@@ -93,9 +93,9 @@ impl SqliteStore {
     /// Opens a file with a clock and a history of the caller's.
     pub fn open_with(path: &Path, options: SqliteOptions) -> Result<Self, SqliteError> {
         let connection = connection::open_or_create(path)?;
+        let readers = Arc::new(Readers::new(path, FileId::at(path)?, connection));
         let wake = Wake::new(path);
-        let writer = Writer::start(path, connection, &options, wake.local())?;
-        let readers = Arc::new(Readers::new(path));
+        let writer = Writer::start(path, Arc::clone(&readers), &options, wake.local())?;
         let log = Log::new(Arc::clone(&readers));
         let path = path.to_owned();
         Ok(Self { shared: Arc::new(Shared { path, clock: options.clock, writer, readers, log, wake }) })

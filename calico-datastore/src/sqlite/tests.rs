@@ -148,7 +148,8 @@ async fn a_refusing_disk_is_told_and_changes_nothing() {
         let connection = connection::open(&path).unwrap();
         connection.execute_batch(pragma).unwrap();
         let wake = Wake::new(&path);
-        Writer::start(&path, connection, &SqliteOptions::default(), wake.local()).unwrap()
+        let readers = Arc::new(Readers::new(&path, FileId::at(&path).unwrap(), connection));
+        Writer::start(&path, readers, &SqliteOptions::default(), wake.local()).unwrap()
     };
     let large = || commit::prepare(put(&"x".repeat(100_000), 1.0)).unwrap();
     let read_only = limited("PRAGMA query_only = ON").commit(large()).await.unwrap_err();

@@ -10,7 +10,7 @@ use rusqlite::{Connection, TransactionBehavior};
 use tokio::sync::oneshot;
 
 use super::commit::{self, Failure, Prepared};
-use super::connection::FileId;
+use super::connection::{FileId, Readers};
 use super::notify::LocalWake;
 use super::{SqliteError, SqliteOptions, connection, query};
 use crate::{Clock, Committed, DatastoreError};
@@ -36,15 +36,15 @@ enum Job {
 impl Writer {
     pub(super) fn start(
         path: &Path,
-        connection: Connection,
+        readers: Arc<Readers>,
         options: &SqliteOptions,
         wake: LocalWake,
     ) -> Result<Self, SqliteError> {
         let (jobs, inbox) = mpsc::channel();
         let mut thread = Thread {
             path: path.to_owned(),
-            file: FileId::at(path)?,
-            connection,
+            readers,
+            connection: None,
             clock: Arc::clone(&options.clock),
             history: options.history,
             wake,
@@ -84,9 +84,9 @@ impl Writer {
 
 struct Thread {
     path: PathBuf,
-    /// The file that the connection has open.
-    file: FileId,
-    connection: Connection,
+    readers: Arc<Readers>,
+    /// Taken from the readers for the first job, and the file that it has open.
+    connection: Option<(FileId, Connection)>,
     clock: Arc<dyn Clock>,
     history: u64,
     wake: LocalWake,
@@ -108,14 +108,19 @@ impl Thread {
     }
 
     fn carry_out(&mut self, group: Vec<Job>) {
-        if let Err(error) = self.follow_file() {
-            // One cause has as many victims as jobs, and is no cloneable value: its text must do.
-            let told = error.to_string();
-            group.into_iter().map(Job::unanswered).for_each(|outcome| outcome.unavailable(&told));
-            return;
-        }
+        let (file, mut connection) = match self.connection() {
+            Ok(opened) => opened,
+            Err(error) => {
+                // One cause has as many victims as jobs, and is no cloneable value: its text must do.
+                let told = error.to_string();
+                group.into_iter().map(Job::unanswered).for_each(|outcome| outcome.unavailable(&told));
+                return;
+            }
+        };
         let mut outcomes = Vec::with_capacity(group.len());
-        match self.transact(group, &mut outcomes) {
+        let result = self.transact(&mut connection, group, &mut outcomes);
+        self.connection = Some((file, connection));
+        match result {
             Ok(changed) => {
                 if changed {
                     self.wake.committed();
@@ -126,21 +131,31 @@ impl Thread {
         }
     }
 
-    /// A file that was replaced is opened anew: to write into one that no path leads to would lose what was acknowledged.
-    fn follow_file(&mut self) -> Result<(), SqliteError> {
+    /// A connection to the file that is there now: to write into one that no path leads to would lose what was acknowledged.
+    fn connection(&mut self) -> Result<(FileId, Connection), SqliteError> {
         let file = FileId::at(&self.path)?;
-        if file != self.file {
-            self.connection = connection::open_or_create(&self.path)?;
-            self.file = file;
+        if let Some((opened, connection)) = self.connection.take() {
+            if opened == file {
+                return Ok((file, connection));
+            }
             self.wake.reopen();
         }
-        Ok(())
+        let connection = match self.readers.idle(file) {
+            Some(connection) => connection,
+            None => connection::open_or_create(&self.path)?,
+        };
+        Ok((file, connection))
     }
 
     /// One transaction for all jobs; whether anything changed. On failure, too, every job is in `outcomes`.
-    fn transact(&mut self, group: Vec<Job>, outcomes: &mut Vec<Outcome>) -> rusqlite::Result<bool> {
+    fn transact(
+        &self,
+        connection: &mut Connection,
+        group: Vec<Job>,
+        outcomes: &mut Vec<Outcome>,
+    ) -> rusqlite::Result<bool> {
         let now = connection::millis(self.clock.now());
-        let begun = self.connection.transaction_with_behavior(TransactionBehavior::Immediate);
+        let begun = connection.transaction_with_behavior(TransactionBehavior::Immediate);
         let begun = begun.and_then(|transaction| Ok((query::state(&transaction)?, transaction)));
         let (before, transaction) = match begun {
             Ok(begun) => begun,
