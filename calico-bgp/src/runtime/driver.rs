@@ -26,6 +26,8 @@ pub(super) struct Shared {
     pub(super) work: Notify,
     /// There may be events.
     pub(super) events: Notify,
+    /// The driver should end.
+    pub(super) quit: Notify,
     pub(super) stopped: AtomicBool,
 }
 
@@ -36,6 +38,7 @@ impl Shared {
             clock: Clock::start(),
             work: Notify::new(),
             events: Notify::new(),
+            quit: Notify::new(),
             stopped: AtomicBool::new(false),
         }
     }
@@ -70,7 +73,7 @@ impl Driver {
         Self { shared, accepted, inbound, reports, links: HashMap::new(), tasks }
     }
 
-    /// Runs until it is aborted: a speaker that stops says nothing.
+    /// Runs until it is told to quit or aborted: a speaker that stops says nothing. Told to, it ends after its sockets are closed.
     pub(super) async fn run(mut self) {
         let shared = Arc::clone(&self.shared);
         loop {
@@ -86,6 +89,7 @@ impl Driver {
                 Some((connection, report)) = self.inbound.recv() => self.take(connection, report),
                 Some(_) = self.tasks.join_next() => {}
                 () = shared.work.notified() => {}
+                () = shared.quit.notified() => return self.tasks.shutdown().await,
                 () = sleep => {}
             }
         }

@@ -78,10 +78,10 @@ impl NativeBackend {
         self.address
     }
 
-    /// As dropping it, and waits until the sockets are closed.
+    /// As dropping it, and waits until the sockets are closed: another one may then have the port.
     pub async fn stop(mut self) {
-        self.driver.abort();
-        // The driver's own connection tasks are aborted with it; the error only says so.
+        self.shared.quit.notify_one();
+        // A driver that has panicked has ended as well.
         let _ = (&mut self.driver).await;
     }
 }

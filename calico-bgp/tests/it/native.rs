@@ -108,3 +108,22 @@ fn a_port_that_is_taken_is_named() {
         assert_eq!(error.to_string(), "cannot listen on 10.77.0.1:1790");
     });
 }
+
+/// On several threads, where tasks that are told to end may still be running.
+#[test]
+fn a_stopped_backend_has_given_its_port_back() {
+    in_namespace(&[A], || async {
+        let rounds = async {
+            let config = NativeConfig { listen: SocketAddr::from((A, PORT)), speaker: SpeakerConfig::default() };
+            for round in 0..500 {
+                match NativeBackend::start(config.clone()) {
+                    Ok(backend) => backend.stop().await,
+                    Err(error) => panic!("round {round}: {error}"),
+                }
+            }
+        };
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(4).enable_all().build().unwrap();
+        // A runtime must not be entered on a thread of another one; a new thread stays in the namespace.
+        std::thread::spawn(move || runtime.block_on(rounds)).join().unwrap();
+    });
+}
