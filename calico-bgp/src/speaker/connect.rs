@@ -217,7 +217,8 @@ impl Speaker {
         let text = end.to_string();
         tracing::debug!(peer = %address, connection = %id, state = ?connection.state, reason = text, "BGP connection ended");
         let established = connection.is_established();
-        if established || !matches!(end, End::Lost | End::Collision) {
+        // What becomes of a second connection says nothing about a session that stands.
+        if established || (peer.established().is_none() && !matches!(end, End::Lost | End::Collision)) {
             peer.last_error = Some(text);
         }
         if established {

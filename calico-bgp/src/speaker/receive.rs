@@ -122,6 +122,8 @@ impl Speaker {
         };
         peer.backoff.reset();
         peer.last_error = None;
+        // Another connection may have failed meanwhile; that must not count against the next one.
+        peer.is_idle = false;
         let connecting: Vec<ConnectionId> = peer
             .connections
             .iter()

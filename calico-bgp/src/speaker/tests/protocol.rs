@@ -311,6 +311,34 @@ fn after_an_error_the_peer_is_held_down_for_a_while() {
     assert!(bench.try_connect());
 }
 
+/// A bench whose first connection is gone, a call of our own that the peer has taken, and then a call of the peer's.
+fn with_second_connection() -> (Bench, ConnectionId) {
+    let mut bench = Bench::new();
+    bench.lose();
+    bench.now = bench.speaker.poll_timeout().unwrap();
+    bench.speaker.handle_timeout(bench.now);
+    let Some(Action::Connect { connection, .. }) = bench.speaker.poll_action() else { panic!("no call") };
+    bench.speaker.handle_connected(bench.now, connection);
+    bench.connect();
+    (bench, connection)
+}
+
+#[test]
+fn a_second_connection_that_fails_does_not_count_against_the_session() {
+    let (mut bench, second) = with_second_connection();
+    bench.speaker.handle_bytes(bench.now, second, &[0; 19]);
+    let open = bench.open();
+    bench.establish(&open);
+    bench.lose();
+    assert!(bench.try_connect(), "held down for an error before the session");
+
+    let (mut bench, second) = with_second_connection();
+    bench.establish(&open);
+    bench.speaker.handle_bytes(bench.now, second, &[0; 19]);
+    let status = bench.speaker.status();
+    assert_eq!((status.peers[0].state, status.peers[0].last_error.as_deref()), (SessionState::Established, None));
+}
+
 #[test]
 fn hold_times() {
     let mut bench = Bench::new();
