@@ -108,18 +108,42 @@ fn encode(steps: Vec<Step>, into: &mut Vec<u8>) {
             }
         }
     }
-    into.extend(encode_withdrawals(&withdrawn).into_iter().flatten());
+    let mut announcements = Vec::new();
     for (sent, prefixes) in groups {
         let messages = encode_announcements(&sent.attributes, sent.next_hop, &prefixes);
         if messages.is_empty() {
             tracing::warn!(
                 ?prefixes,
-                "the attributes of these prefixes do not fit in a message: they are not announced"
+                "the attributes of these prefixes do not fit in a message: they are withdrawn instead"
             );
+            // What the peer may have heard before leads nowhere any more.
+            withdrawn.extend(prefixes);
         }
-        into.extend(messages.into_iter().flatten());
+        announcements.extend(messages.into_iter().flatten());
     }
+    into.extend(encode_withdrawals(&withdrawn).into_iter().flatten());
+    into.append(&mut announcements);
     if end_of_rib {
         into.extend(encode_end_of_rib());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_does_not_fit_is_withdrawn_and_hides_nothing() {
+        let prefix = |number: u8| -> Cidr { format!("10.0.{number}.0/24").parse().unwrap() };
+        let sent = |communities| Sent {
+            attributes: Arc::new(PathAttributes { communities, ..PathAttributes::default() }),
+            next_hop: Ipv4Addr::LOCALHOST,
+        };
+        let (small, large) = (sent(vec![1]), sent(vec![1; 1100]));
+        let mut out = Vec::new();
+        encode(vec![Step::Announce(prefix(1), large), Step::Announce(prefix(2), small.clone())], &mut out);
+        let mut expected = encode_withdrawals(&[prefix(1)]).concat();
+        expected.extend(encode_announcements(&small.attributes, small.next_hop, &[prefix(2)]).concat());
+        assert_eq!(out, expected);
     }
 }
