@@ -157,6 +157,18 @@ fn rival_claims_have_one_winner_and_the_other_waits() {
     assert_eq!(heir.routes_set.len(), 1);
 }
 
+/// The base chains send packets of workload interfaces to their policy; any other interface would be reachable without one.
+#[test]
+fn an_interface_that_is_not_policed_gets_nothing() {
+    let mut renderer = Renderer::new(RenderConfig::default());
+    let none = stack(&[]);
+    assert_eq!(handle(&mut renderer, &[endpoint("a", "tap0", &["10.0.0.1/32"], &none)]), Delta::default());
+    assert!(!handle(&mut renderer, &[endpoint("a", "cali0", &["10.0.0.1/32"], &none)]).routes_set.is_empty());
+    let renamed = handle(&mut renderer, &[endpoint("a", "tap0", &["10.0.0.1/32"], &none)]);
+    assert_eq!((renamed.routes_set.len(), renamed.routes_removed.len()), (0, 1));
+    assert_eq!(handle(&mut renderer, &[Event::EndpointRemoved(endpoint_id("a"))]), Delta::default());
+}
+
 /// Whatever happened in between, what remains when everything went is nothing.
 #[test]
 fn everything_that_came_goes() {

@@ -11,7 +11,8 @@ use crate::net::InterfaceName;
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(clippy::exhaustive_structs, reason = "callers build it with literals and `..Default::default()`")]
 pub struct RenderConfig {
-    /// How names of workload interfaces start (`InterfacePrefix`).
+    /// How names of workload interfaces start (`InterfacePrefix`). An endpoint whose interface is called otherwise could not be
+    /// policed, so it gets nothing: no route, no neighbour, no setting.
     pub workload_prefixes: Vec<InterfaceName>,
     /// Bits of the packet mark that are ours (`NftablesMarkMask`); one of them is used.
     pub mark_mask: NonZeroU32,
@@ -73,6 +74,11 @@ impl Default for RenderConfig {
 }
 
 impl RenderConfig {
+    /// Whether an interface of this name is a workload's.
+    pub(super) fn is_workload(&self, interface: InterfaceName) -> bool {
+        self.workload_prefixes.iter().any(|prefix| interface.as_str().starts_with(prefix.as_str()))
+    }
+
     /// The bit that says "leave this tier": the second of the mask, as upstream allots them, or its only one.
     pub(super) const fn pass_mark(&self) -> u32 {
         let mask = self.mark_mask.get();

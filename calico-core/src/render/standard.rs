@@ -140,6 +140,8 @@ impl Renderer {
     }
 
     fn change_endpoint(&mut self, id: &EndpointId, endpoint: Option<&Arc<ActiveEndpoint>>, delta: &mut Delta) {
+        // What the base chains do not catch would be reachable and unpoliced.
+        let endpoint = endpoint.filter(|new| self.config.is_workload(new.interface));
         let before = self.endpoints.get(id).map(|old| old.interface);
         let after = endpoint.map(|new| new.interface);
         let mut interfaces = vec![before, after];
