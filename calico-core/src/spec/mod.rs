@@ -2,8 +2,8 @@
 //!
 //! It is the oracle for everything that decides faster: the graph with its stacks, the rendered program, the kernel. It holds no
 //! index and shares nothing with them but the selector language. Every question scans every resource. In come all resources of a
-//! cluster and a flow between two parties, out comes a [`Decision`]. Section numbers are those of the semantics it follows:
-//! tiers, policies, profiles and rules of upstream, with our listed deviations.
+//! cluster and a flow between two parties, out comes a [`Decision`]. The semantics are upstream's tiers, policies, profiles
+//! and rules, but that whatever is not there or not understood lets nothing through.
 
 mod rule;
 #[cfg(test)]
@@ -39,6 +39,8 @@ pub struct Cluster {
 pub struct Settings {
     /// What happens to traffic from a workload to its own host that its policy allows.
     pub endpoint_to_host: EndpointToHost,
+    /// UDP port of VXLAN.
+    pub vxlan_port: u16,
     /// Whether workloads may send VXLAN.
     pub allow_vxlan_from_workloads: bool,
     /// Whether workloads may send IP-in-IP.
@@ -51,6 +53,7 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             endpoint_to_host: EndpointToHost::Drop,
+            vxlan_port: 4789,
             allow_vxlan_from_workloads: false,
             allow_ipip_from_workloads: false,
             allow_spoofed_sources: false,
@@ -136,7 +139,7 @@ impl Cluster {
         }
         match to {
             Party::Workload(destination) if self.host_of(from) == self.host_of(to) && is_host(from) => {
-                // From its own host a workload is always reached (section 1.9).
+                // From its own host a workload is always reached.
                 self.endpoint(destination).map_or(Decision::Deny, |_| Decision::Allow)
             }
             Party::Workload(destination) => self.ingress(destination, flow),
@@ -153,7 +156,8 @@ impl Cluster {
         let settings = &self.settings;
         let own = endpoint.spec.ip_networks.iter().any(|net| net.contains(flow.source));
         let further = endpoint.spec.allow_spoofed_source_prefixes.iter().any(|net| net.contains(flow.source));
-        let vxlan = flow.protocol == 17 && flow.destination_port == VXLAN_PORT && !settings.allow_vxlan_from_workloads;
+        let vxlan_port = flow.protocol == 17 && flow.destination_port == settings.vxlan_port;
+        let vxlan = vxlan_port && !settings.allow_vxlan_from_workloads;
         let ipip = flow.protocol == IPIP && !settings.allow_ipip_from_workloads;
         if !(own || further && settings.allow_spoofed_sources) || vxlan || ipip {
             return Decision::Deny;
@@ -173,7 +177,7 @@ impl Cluster {
         }
     }
 
-    /// Tiers, then profiles, then drop (section 1.4).
+    /// Tiers, then profiles, then drop.
     fn govern(&self, endpoint: &Object<WorkloadEndpointSpec>, direction: PolicyType, flow: &Flow) -> Decision {
         for (tier, policies) in self.tiers_for(endpoint, direction) {
             let mut passed = false;
@@ -219,7 +223,7 @@ impl Cluster {
         Outcome::Undecided
     }
 
-    /// Tiers in order with the policies, in order, that govern this direction of the endpoint (sections 1.2 and 1.3).
+    /// Tiers in order with the policies, in order, that govern this direction of the endpoint.
     fn tiers_for(&self, endpoint: &Object<WorkloadEndpointSpec>, direction: PolicyType) -> Vec<(&str, Vec<&Policy>)> {
         let labels = endpoint_labels(endpoint);
         let applies = |policy: &&Policy| {
@@ -360,10 +364,9 @@ const fn is_host(party: Party<'_>) -> bool {
     matches!(party, Party::Host(_))
 }
 
-/// A workload's neighbour discovery reaches its host before any policy (section 1.10).
+/// A workload's neighbour discovery reaches its host before any policy.
 fn is_neighbor_discovery(flow: &Flow, to: Party<'_>) -> bool {
     is_host(to) && flow.protocol == 58 && matches!(flow.icmp, Some((130..=133 | 135 | 136, _)))
 }
 
-const VXLAN_PORT: u16 = 4789;
 const IPIP: u8 = 4;

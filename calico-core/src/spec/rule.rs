@@ -1,4 +1,4 @@
-//! Whether one rule matches one flow (sections 1.7 and 1.8).
+//! Whether one rule matches one flow.
 
 use alloc::string::String;
 use alloc::vec::Vec;

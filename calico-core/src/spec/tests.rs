@@ -173,6 +173,10 @@ fn forged_sources_and_encapsulation_do_not_leave() {
     assert_eq!(a_to_b_by(&[open()], &flow("10.0.0.9", "10.0.0.2", 6, 80)), DENY);
     assert_eq!(a_to_b_by(&[open()], &flow("10.0.0.1", "10.0.0.2", 17, 4789)), DENY);
     assert_eq!(a_to_b_by(&[open()], &flow("10.0.0.1", "10.0.0.2", 4, 0)), DENY);
+    let resources = [pods(), alloc::vec![open()]].concat();
+    let cluster = Cluster::new(&resources).with_settings(Settings { vxlan_port: 8472, ..Settings::default() });
+    let sent_to = |port| cluster.egress(&key("a"), &flow("10.0.0.1", "10.0.0.2", 17, port));
+    assert_eq!((sent_to(4789), sent_to(8472)), (ALLOW, DENY));
 }
 
 #[test]
