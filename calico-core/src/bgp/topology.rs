@@ -3,14 +3,14 @@
 //! In come [`Update`]s of any kind; those about nodes, pools, this node's block affinities and its workload endpoints count. Out comes
 //! [`DesiredBgp`], and the blocks that this node must discard traffic into where no workload has the address.
 //!
-//! Rules (upstream `confd/pkg/backends/calico`, `confd/etc/calico/confd/templates`; `bgp.md` 1.6 and 1.10):
+//! Rules (upstream `confd/pkg/backends/calico`, `confd/etc/calico/confd/templates`):
 //! - Full mesh: every other node with an address and without a route-reflector cluster id is a peer. A node that has such an id takes no
 //!   part in the mesh.
 //! - A peer's AS number is its own, else the cluster's. (Upstream takes *this node's* for a peer that has none, which is wrong as soon as
-//!   this node has one of its own: trap T3.)
+//!   this node has one of its own.)
 //! - Own blocks are advertised once their affinity is confirmed (or has no state, as very old versions wrote it), and workload addresses
 //!   outside of them (borrowed ones) as host prefixes, all unless the pool they lie in is kept out of BGP. Overlapping pools: the longest
-//!   decides, whatever their order in the datastore (trap T10).
+//!   decides, whatever their order in the datastore.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;

@@ -118,7 +118,8 @@ pub struct ActiveRule {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[expect(clippy::exhaustive_structs, reason = "the graph builds it with literals")]
 pub struct ActiveEntity {
-    /// The address lies in one of these; empty means anywhere. May hold both families: see `felix.md` 1.7 for what that means.
+    /// The address lies in one of these; empty means anywhere. May hold both families; a rule with a list
+    /// that has nothing of a family does not exist for that family.
     pub nets: Vec<Cidr>,
     /// The address lies in none of these.
     pub not_nets: Vec<Cidr>,

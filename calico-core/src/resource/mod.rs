@@ -2,7 +2,8 @@
 //!
 //! Upstream: `api/pkg/apis/projectcalico/v3`, `libcalico-go/lib/backend/model`. What comes in is JSON from a datastore or a
 //! manifest; what goes out is a [`Resource`] that cannot be wrong in its own fields. Fields this model does not know are no
-//! business of the typed view: the store layer keeps the raw document beside it (`decisions` 9).
+//! business of the typed view: the store layer keeps the raw document beside it. Rules are the exception, because a
+//! condition that is overlooked lets more through: what is not understood of a stored one is noted beside it ([`Unread`]).
 
 mod check;
 mod decode;
