@@ -129,7 +129,7 @@ pub struct ActiveEntity {
     pub not_sets: Vec<SetId>,
     /// Port alternatives: the port is in one of these ranges, or the triple is in one of `port_sets`. Both empty means any port.
     pub ports: Vec<PortRange>,
-    /// Named ports, as [`IpSetKind::AddrPort`] sets over (address, protocol, port) of this side.
+    /// Named ports, as [`IpSetKind::AddrPort`] sets over (address, protocol, port) of this side. The graph makes one set of all names.
     pub port_sets: Vec<SetId>,
     /// The port is in none of these ranges …
     pub not_ports: Vec<PortRange>,

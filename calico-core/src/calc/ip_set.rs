@@ -283,7 +283,8 @@ impl Contribution {
 
     fn ports_like(&self, wanted: &NamedPort) -> impl Iterator<Item = (core::net::IpAddr, &ItemPort)> {
         let like = |port: &&ItemPort| {
-            *port.name == *wanted.name && wanted.protocol.is_none_or(|protocol| protocol == port.protocol)
+            wanted.names.binary_search_by(|name| name.as_str().cmp(&port.name)).is_ok()
+                && wanted.protocol.is_none_or(|protocol| protocol == port.protocol)
         };
         let ports: Vec<&ItemPort> = self.ports().iter().filter(like).collect();
         let hosts = self.nets().iter().filter(|net| net.is_host());

@@ -5,6 +5,7 @@
 //! parse, for HTTP (which the kernel cannot see) and for services (whose endpoints nothing here knows yet).
 
 use alloc::format;
+use alloc::string::String;
 use alloc::vec::Vec;
 
 use super::diagnostic::{Problem, RuleEffect, RuleFault};
@@ -19,14 +20,15 @@ use crate::selector::{Selector, unique_digest, unique_id};
 pub(super) struct Definition {
     /// Endpoints and network sets that contribute.
     pub(super) selector: Selector,
-    /// Absent: their prefixes. Present: their addresses with the ports of that name.
+    /// Absent: their prefixes. Present: their addresses with the ports of those names.
     pub(super) port: Option<NamedPort>,
 }
 
-/// A port by name.
+/// Ports by name. All names of a list are one set: a set for each would multiply the kernel's rules by their number.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct NamedPort {
-    pub(super) name: alloc::string::String,
+    /// Sorted, none twice.
+    pub(super) names: Vec<String>,
     /// Only ports of this protocol.
     pub(super) protocol: Option<u8>,
 }
@@ -44,7 +46,7 @@ impl Definition {
                     Some(number) => format!("{number}"),
                 };
                 let selector = unique_id("s", self.selector.canonical());
-                unique_digest("n", &format!("{selector},{protocol},{}", port.name))
+                unique_digest("n", &format!("{selector},{protocol},{}", port.names.join(",")))
             }
         };
         let mut octets = [0; 16];
@@ -175,21 +177,23 @@ impl Scanner<'_> {
             sets: positive.map(|selector| self.selector_set(selector)).into_iter().collect(),
             not_sets: peers.negative.map(|selector| self.selector_set(selector)).into_iter().collect(),
             ports,
-            port_sets: names.iter().map(|name| self.port_set(&filter, name)).collect(),
+            port_sets: self.port_set(&filter, names).into_iter().collect(),
             not_ports,
-            not_port_sets: not_names.iter().map(|name| self.port_set(&filter, name)).collect(),
+            not_port_sets: self.port_set(&filter, not_names).into_iter().collect(),
         }
     }
 
-    fn split_ports(ports: &[Port]) -> (Vec<PortRange>, Vec<&str>) {
+    fn split_ports(ports: &[Port]) -> (Vec<PortRange>, Vec<String>) {
         let mut numbers = Vec::new();
         let mut names = Vec::new();
         for port in ports {
             match port {
                 Port::Range(range) => numbers.push(*range),
-                Port::Named(name) => names.push(name.as_str()),
+                Port::Named(name) => names.push(name.clone()),
             }
         }
+        names.sort_unstable();
+        names.dedup();
         (numbers, names)
     }
 
@@ -197,9 +201,12 @@ impl Scanner<'_> {
         self.refer(Definition { selector, port: None })
     }
 
-    fn port_set(&mut self, selector: &Selector, name: &str) -> SetId {
-        let port = NamedPort { name: name.into(), protocol: self.rule.protocol.map(Protocol::number) };
-        self.refer(Definition { selector: selector.clone(), port: Some(port) })
+    fn port_set(&mut self, selector: &Selector, names: Vec<String>) -> Option<SetId> {
+        if names.is_empty() {
+            return None;
+        }
+        let port = NamedPort { names, protocol: self.rule.protocol.map(Protocol::number) };
+        Some(self.refer(Definition { selector: selector.clone(), port: Some(port) }))
     }
 
     fn refer(&mut self, definition: Definition) -> SetId {

@@ -8,9 +8,10 @@ use std::{format, println, vec};
 
 use super::event::{EndpointId, Event, Member, PolicyId, ProfileId, SetId, Stack};
 use super::{Graph, Problem};
+use crate::net::{Port, Protocol};
 use crate::resource::{
-    Action, DefaultAction, EntityRule, Kind, Metadata, NetworkPolicySpec, NetworkSetSpec, Object, PolicyType,
-    ProfileSpec, Resource, ResourceKey, Rule, TierSpec, WorkloadEndpointSpec,
+    Action, DefaultAction, EndpointPort, EntityRule, Kind, Metadata, NetworkPolicySpec, NetworkSetSpec, Object,
+    PolicyType, ProfileSpec, Resource, ResourceKey, Rule, TierSpec, WorkloadEndpointSpec,
 };
 use crate::testing::{Generator, HOST, Random};
 use crate::update::Update;
@@ -343,6 +344,10 @@ fn a_missing_profile_denies_and_is_reported() {
     assert_eq!((rules.ingress.len(), rules.egress.len()), (1, 1));
     assert_eq!((rules.ingress[0].action, rules.egress[0].action), (Action::Deny, Action::Deny));
     assert!(rig.problems()[0].starts_with("Profile(x): it does not exist"), "{:?}", rig.problems());
+    let told = rig.graph.diagnostics_revision();
+    rig.update(endpoint("b", "10.0.0.2/32", &[], &["x"]));
+    rig.flush();
+    assert_eq!(rig.graph.diagnostics_revision(), told, "nothing new is wrong");
     let profile = Object { metadata: Metadata::default(), spec: ProfileSpec::default() };
     rig.update(Update {
         key: ResourceKey::cluster(Kind::Profile, "x"),
@@ -350,6 +355,7 @@ fn a_missing_profile_denies_and_is_reported() {
     });
     rig.flush();
     assert!(rig.state.profiles[&ProfileId("x".into())].ingress.is_empty());
+    assert!(rig.graph.diagnostics_revision() > told);
     assert_eq!(rig.problems(), Vec::<String>::new());
 }
 
@@ -450,4 +456,40 @@ fn a_set_of_everything_is_in_halves_and_covers_the_rest() {
     let (_, members) = rig.state.sets.values().next().unwrap();
     let members: Vec<_> = members.iter().map(|member| format!("{member:?}")).collect();
     assert_eq!(members, ["Net(0.0.0.0/1)", "Net(128.0.0.0/1)"]);
+}
+
+/// However many names a list of ports has, it is one set, and so one kernel rule for each family.
+#[test]
+fn named_ports_of_one_list_are_one_set() {
+    let mut rig = Rig::new();
+    let mut pod = endpoint("a", "10.0.0.1/32", &[], &[]);
+    if let Some(Resource::WorkloadEndpoint(object)) = pod.value.as_mut().map(Arc::make_mut) {
+        let port = |name: &str, port| EndpointPort {
+            name: name.into(),
+            protocol: Protocol::TCP,
+            port,
+            host_port: 0,
+            host_ip: String::new(),
+        };
+        object.spec.ports = vec![port("web", 80), port("dns", 53), port("other", 9)];
+    }
+    rig.update(pod);
+    let ports = |names: &[&str]| names.iter().map(|name| Port::Named((*name).into())).collect();
+    let rule = |source: &[&str], destination: &[&str]| Rule {
+        source: EntityRule { ports: ports(source), ..EntityRule::default() },
+        destination: EntityRule { ports: ports(destination), ..EntityRule::default() },
+        ..Rule::default()
+    };
+    let ingress = vec![rule(&["web", "dns", "web"], &["dns"]), rule(&[], &["dns", "web"])];
+    rig.update(policy("p", NetworkPolicySpec { ingress, ..NetworkPolicySpec::default() }));
+    rig.flush();
+    let rules = rig.state.policies.values().next().unwrap();
+    let [first, second] = &rules.ingress[..] else { panic!("{rules:?}") };
+    assert_eq!(first.source.port_sets, second.destination.port_sets, "the order of names does not matter");
+    let members = |sets: &[SetId]| {
+        let [set] = sets else { panic!("{sets:?}") };
+        let (_, members) = &rig.state.sets[set];
+        members.iter().map(|member| format!("{member:?}")).collect::<Vec<_>>().join(" ").matches("port: ").count()
+    };
+    assert_eq!((members(&first.source.port_sets), members(&first.destination.port_sets)), (2, 1));
 }
