@@ -51,6 +51,7 @@ enum Input {
     Listed(Listing),
     Changed(WatchEvent),
     Unavailable { reason: String, retry_in: Duration },
+    Unwatched { reason: String, retry_in: Duration },
 }
 
 impl Syncer {
@@ -95,6 +96,7 @@ async fn deliver(
                 Input::Listed(listing) => merge.handle_listing(scope, listing),
                 Input::Changed(event) => merge.handle_event(scope, event),
                 Input::Unavailable { reason, retry_in } => merge.handle_unavailable(scope, reason, retry_in),
+                Input::Unwatched { reason, retry_in } => merge.handle_unwatched(reason, retry_in),
             },
             permit = outputs.reserve(), if merge.has_output() => match (permit, merge.poll_output()) {
                 (Ok(permit), Some(event)) => permit.send(event),
@@ -134,13 +136,20 @@ impl Follower {
         let from = listing.revision;
         self.send(Input::Listed(listing)).await?;
         let started = Instant::now();
-        if let Ok(watch) = self.store.watch(&self.scope, from).await {
-            self.follow(watch).await?;
+        match self.store.watch(&self.scope, from).await {
+            Ok(watch) => self.follow(watch).await?,
+            Err(DatastoreError::TooOld { .. }) => {}
+            Err(error) => {
+                let retry_in = self.backoff.advance();
+                self.send(Input::Unwatched { reason: reason(&error), retry_in }).await?;
+                tokio::time::sleep(retry_in).await;
+                return Ok(());
+            }
         }
         if started.elapsed() >= GOOD_WATCH {
             self.backoff.reset();
         }
-        // Why the watch ended is of no interest: the next listing works, or says what is wrong.
+        // Why a watch ended is of no interest: the next listing works, or says what is wrong.
         tokio::time::sleep(self.backoff.advance()).await;
         Ok(())
     }

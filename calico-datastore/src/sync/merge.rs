@@ -4,7 +4,7 @@
 //! delivered, deletes included. Scopes must not overlap: a key belongs to one of them.
 //!
 //! Call order per scope: `handle_listing`, any number of `handle_event`, then again `handle_listing` (after a lost watch).
-//! `handle_unavailable` may come at any time. `poll_output` whenever the consumer has room; updates that it has not taken yet
+//! `handle_unavailable` and `handle_unwatched` may come at any time. `poll_output` whenever the consumer has room; updates that it has not taken yet
 //! are merged by key, so a slow consumer costs memory in proportion to the keys that changed and not to the changes.
 
 use std::collections::{HashMap, VecDeque};
@@ -43,7 +43,7 @@ pub enum Diagnostic {
     BadObject(BadObject),
     /// An object that could not be used can be used now, or is gone.
     Mended(ResourceKey),
-    /// The store does not answer; the next try comes after a pause. What was delivered stays valid.
+    /// The store does not answer, or cannot be watched; the next try comes after a pause. What was delivered stays valid.
     Unavailable {
         /// What the store, or the way to it, says.
         reason: String,
@@ -123,6 +123,12 @@ impl Merge {
     pub fn handle_unavailable(&mut self, scope: ScopeId, reason: String, retry_in: Duration) {
         self.output.diagnostic(Diagnostic::Unavailable { reason, retry_in });
         self.set_status(scope, |_| SyncStatus::WaitForDatastore);
+    }
+
+    /// A scope was listed but cannot be watched now. The picture is as new as the listing, and listings go on: no change of
+    /// status, but somebody should know why changes come late.
+    pub fn handle_unwatched(&mut self, reason: String, retry_in: Duration) {
+        self.output.diagnostic(Diagnostic::Unavailable { reason, retry_in });
     }
 
     /// The next thing to tell the consumer.

@@ -11,7 +11,10 @@ use proptest::prelude::*;
 use super::*;
 use crate::memory::MemoryStore;
 use crate::testing::{network_set, tier};
-use crate::{BadObject, Batch, Datastore, Entry, Listing, Precondition, Revision, Scope, Stored, WatchEvent, Write};
+use crate::{
+    BadObject, Batch, Committed, Datastore, DatastoreError, Entry, Listing, Precondition, Revision, Scope, Stored,
+    Watch, WatchEvent, Write,
+};
 
 /// What a consumer has after taking everything.
 #[derive(Debug, Default)]
@@ -303,6 +306,40 @@ async fn a_lost_history_is_listed_again_without_a_word_when_nothing_changed() {
     store.commit(create("d")).await.unwrap();
     until(&mut syncer, &mut consumer, "the one new object", |consumer| consumer.state.len() == 4).await;
     assert_eq!((consumer.updates, consumer.statuses.len()), (updates + 1, statuses));
+}
+
+/// A store that lists and refuses every watch, as when the machine is out of inotify instances.
+struct Unwatchable(MemoryStore);
+
+#[async_trait::async_trait]
+impl Datastore for Unwatchable {
+    async fn get(&self, key: &ResourceKey) -> Result<Stored, DatastoreError> {
+        self.0.get(key).await
+    }
+
+    async fn list(&self, scope: &Scope) -> Result<Listing, DatastoreError> {
+        self.0.list(scope).await
+    }
+
+    async fn commit(&self, batch: Batch) -> Result<Vec<Committed>, DatastoreError> {
+        self.0.commit(batch).await
+    }
+
+    async fn watch(&self, _: &Scope, _: Revision) -> Result<Box<dyn Watch>, DatastoreError> {
+        Err(DatastoreError::Unavailable { operation: "watch".to_owned(), source: None })
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_that_cannot_be_watched_is_listed_again_and_told_of() {
+    let store = MemoryStore::new();
+    let mut syncer = Syncer::start(Arc::new(Unwatchable(store.clone())), vec![Scope::All], SyncOptions::default());
+    let mut consumer = Consumer::default();
+    until(&mut syncer, &mut consumer, "told of", |consumer| consumer.unavailable >= 2).await;
+    store.commit(create("late")).await.unwrap();
+    until(&mut syncer, &mut consumer, "found by a later listing", |consumer| consumer.state.len() == 1).await;
+    use SyncStatus::{InSync, Resync, WaitForDatastore};
+    assert_eq!(consumer.statuses, [WaitForDatastore, Resync, InSync], "no flapping");
 }
 
 #[tokio::test(start_paused = true)]
