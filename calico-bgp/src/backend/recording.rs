@@ -100,7 +100,10 @@ impl BgpBackend for RecordingBackend {
                 Some(event) => core::task::Poll::Ready(Ok(event)),
                 None if recorded.stopped => core::task::Poll::Ready(Err(BgpError::Stopped)),
                 None => {
-                    recorded.wakers.push(context.waker().clone());
+                    // One that waits again after being dropped must not pile up.
+                    if !recorded.wakers.iter().any(|waker| waker.will_wake(context.waker())) {
+                        recorded.wakers.push(context.waker().clone());
+                    }
                     core::task::Poll::Pending
                 }
             }
@@ -113,5 +116,24 @@ impl BgpBackend for RecordingBackend {
         let peers = recorded.applied.last().map_or_else(Vec::new, |desired| desired.peers.clone());
         let idle = |peer| PeerStatus { peer, state: SessionState::Idle, received: 0, last_error: None };
         BgpStatus { peers: peers.into_iter().map(idle).collect() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use core::future::Future;
+    use core::pin::pin;
+    use core::task::{Context, Waker};
+
+    use super::*;
+
+    #[test]
+    fn waits_that_are_given_up_do_not_pile_up() {
+        let mut backend = RecordingBackend::new();
+        let mut context = Context::from_waker(Waker::noop());
+        for _ in 0..100 {
+            assert!(pin!(backend.next_event()).poll(&mut context).is_pending());
+        }
+        assert_eq!(backend.lock().wakers.len(), 1);
     }
 }
