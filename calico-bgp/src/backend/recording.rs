@@ -1,6 +1,6 @@
 //! A backend that converses with nobody: it remembers what was applied and tells what it is told to tell.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
@@ -38,7 +38,21 @@ struct Recorded {
     applied: Vec<DesiredBgp>,
     events: VecDeque<BgpEvent>,
     stopped: bool,
-    wakers: Vec<core::task::Waker>,
+    /// One for each wait that goes on.
+    wakers: BTreeMap<u64, core::task::Waker>,
+    waits: u64,
+}
+
+/// A wait for an event; given up when dropped.
+struct Wait {
+    id: u64,
+    shared: RecordingBackend,
+}
+
+impl Drop for Wait {
+    fn drop(&mut self) {
+        self.shared.lock().wakers.remove(&self.id);
+    }
 }
 
 impl RecordingBackend {
@@ -73,7 +87,7 @@ impl RecordingBackend {
 
 impl Recorded {
     fn wake(&mut self) {
-        self.wakers.drain(..).for_each(core::task::Waker::wake);
+        core::mem::take(&mut self.wakers).into_values().for_each(core::task::Waker::wake);
     }
 }
 
@@ -94,16 +108,18 @@ impl BgpBackend for RecordingBackend {
     }
 
     async fn next_event(&mut self) -> Result<BgpEvent, BgpError> {
+        let wait = {
+            let mut recorded = self.lock();
+            recorded.waits += 1;
+            Wait { id: recorded.waits, shared: self.clone() }
+        };
         core::future::poll_fn(|context| {
             let mut recorded = self.lock();
             match recorded.events.pop_front() {
                 Some(event) => core::task::Poll::Ready(Ok(event)),
                 None if recorded.stopped => core::task::Poll::Ready(Err(BgpError::Stopped)),
                 None => {
-                    // One that waits again after being dropped must not pile up.
-                    if !recorded.wakers.iter().any(|waker| waker.will_wake(context.waker())) {
-                        recorded.wakers.push(context.waker().clone());
-                    }
+                    recorded.wakers.insert(wait.id, context.waker().clone());
                     core::task::Poll::Pending
                 }
             }
@@ -134,6 +150,6 @@ mod tests {
         for _ in 0..100 {
             assert!(pin!(backend.next_event()).poll(&mut context).is_pending());
         }
-        assert_eq!(backend.lock().wakers.len(), 1);
+        assert_eq!(backend.lock().wakers.len(), 0);
     }
 }
