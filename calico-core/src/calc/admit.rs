@@ -148,7 +148,8 @@ pub(super) fn admit(update: &Update) -> (Admitted, Option<Problem>) {
         }
         Kind::NetworkSet | Kind::GlobalNetworkSet => {
             let set = value.and_then(NetworkSet::new);
-            let problem = wrong(set.is_some());
+            let unread = set.as_ref().and_then(|set| set.object()?.spec.unread.as_ref()?.faults.first());
+            let problem = wrong(set.is_some()).or_else(|| unread.cloned().map(Problem::Net));
             (Admitted::NetworkSet(set), problem)
         }
         Kind::Profile => {

@@ -24,6 +24,9 @@ pub enum Problem {
         #[source]
         error: SelectorError,
     },
+    /// An entry of a network set cannot be read; the set is without it, and without any others that cannot.
+    #[error("{0}; the set is without what cannot be read")]
+    Net(#[source] Fault),
     /// An endpoint without addresses counts as absent.
     #[error("it has no ipNetworks; it is treated as absent")]
     NoAddress,

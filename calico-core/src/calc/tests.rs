@@ -446,7 +446,7 @@ fn a_set_of_everything_is_in_halves_and_covers_the_rest() {
     let labels = [("role".to_string(), "net".to_string())].into();
     let set = Object {
         metadata: Metadata { labels, ..Metadata::default() },
-        spec: NetworkSetSpec { nets: vec!["0.0.0.0/0".parse().unwrap(), "10.0.0.0/8".parse().unwrap()] },
+        spec: NetworkSetSpec { nets: vec!["0.0.0.0/0".parse().unwrap(), "10.0.0.0/8".parse().unwrap()], unread: None },
     };
     rig.update(Update {
         key: ResourceKey::namespaced(Kind::NetworkSet, "one", "s"),
@@ -492,4 +492,21 @@ fn named_ports_of_one_list_are_one_set() {
         members.iter().map(|member| format!("{member:?}")).collect::<Vec<_>>().join(" ").matches("port: ").count()
     };
     assert_eq!((members(&first.source.port_sets), members(&first.destination.port_sets)), (2, 1));
+}
+
+#[test]
+fn a_network_set_with_a_bad_entry_still_denies_the_others() {
+    let mut rig = Rig::new();
+    rig.update(endpoint("a", "10.0.0.1/32", &[], &[]));
+    let deny = Rule { action: Action::Deny, ..rule_from("role == 'bad'") };
+    rig.update(policy("p", NetworkPolicySpec { ingress: vec![deny], ..NetworkPolicySpec::default() }));
+    let document = serde_json::json!({"metadata": {"name": "s", "namespace": "one", "labels": {"role": "bad"}},
+                                      "spec": {"nets": ["192.0.2.0/24", "198.51.100/24"]}});
+    let set = Resource::decode(Kind::NetworkSet, &document).unwrap();
+    rig.update(Update { key: set.key().unwrap(), value: Some(Arc::new(set)) });
+    rig.flush();
+    let (_, members) = rig.state.sets.values().next().unwrap();
+    assert_eq!(members.iter().collect::<Vec<_>>(), [&Member::Net("192.0.2.0/24".parse().unwrap())]);
+    let told = rig.problems().into_iter().find(|problem| problem.starts_with("NetworkSet(one/s)")).unwrap();
+    assert!(told.contains("spec.nets[1]") && told.ends_with("without what cannot be read"), "{told}");
 }

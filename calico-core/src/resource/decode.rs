@@ -40,8 +40,9 @@ impl Resource {
     /// Reads a stored document. Unknown fields are left to the raw document; nulls count as absent; an object that is wrong in a
     /// field that is known is refused, with every fault that was found.
     ///
-    /// Rules are the exception: a policy or profile is not absent because of one of them. What is wrong or unknown in a rule is
-    /// noted in its [`unread`](super::Rule::unread), which makes it deny more or allow nothing.
+    /// Rules and prefixes are the exception: a policy or profile is not absent because of one of them. What is wrong or unknown in a rule is
+    /// noted in its [`unread`](super::Rule::unread), which makes it deny more or allow nothing. Likewise a network set keeps the
+    /// prefixes that can be read.
     ///
     /// # Errors
     /// At least one fault.
@@ -95,7 +96,7 @@ impl Resource {
     /// The form that users see: the whole v3 object with kind and version.
     pub fn document(&self) -> Value {
         let mut document = with_object!(self, object => document_of(self.kind(), object), self.ipam_document());
-        unread::write_back(&mut document, self.rules());
+        unread::write_back(self, &mut document);
         document
     }
 

@@ -1,4 +1,4 @@
-//! Stored rules that this version understands only in part.
+//! Stored rules and network sets that this version understands only in part.
 //!
 //! A newer version may write fields and values that this one does not know, and somebody may write nonsense past every check. A
 //! policy that were absent for that, or a rule that matched without a condition, could let more through than was meant. So in
@@ -8,7 +8,12 @@
 //! known counts as Deny.
 //!
 //! Only where a policy's own selector, order, types or tier cannot be read is it refused altogether: whom it concerns is then
-//! anybody's guess. The document is never changed by any of this: such a rule is written back as it was read.
+//! anybody's guess.
+//!
+//! A network set keeps the prefixes that can be read: were it absent for one bad entry, rules that deny its members would deny
+//! nobody.
+//!
+//! The document is never changed by any of this: what is not understood is written back as it was read.
 
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
@@ -20,18 +25,18 @@ use serde_json::{Map, Value, json};
 use super::path::Path;
 use super::{Fault, Kind, Resource, Rule};
 
-/// What of a stored rule is not understood.
+/// What of a stored rule or list of prefixes is not understood.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Unread {
     /// Each part: a field that is not known, or a value that is refused. Not empty.
     pub faults: Vec<Fault>,
-    /// The whole rule as it is stored. It is written back like this, whatever the typed rule says by then.
+    /// The whole rule or list as it is stored. It is written back like this, whatever the typed one says by then.
     pub document: Value,
 }
 
 impl Unread {
-    /// Faults of a rule that is stored like this.
+    /// Faults of a rule or list that is stored like this.
     pub const fn new(faults: Vec<Fault>, document: Value) -> Self {
         Self { faults, document }
     }
@@ -57,15 +62,17 @@ pub(super) fn mark_unknown(resource: &mut Resource, document: &Value) {
     }
 }
 
-/// Reads a document that `read` refuses for `faults`, if those are of rules alone: without the parts that are refused.
+/// Reads a document that `read` refuses for `faults`, if those are of rules or prefixes alone: without the parts that are refused.
 pub(super) fn salvage(
     kind: Kind,
     document: &Value,
     faults: Vec<Fault>,
     read: impl Fn(&Value) -> Result<Resource, Vec<Fault>>,
 ) -> Result<Resource, Vec<Fault>> {
-    if !has_rules(kind) {
-        return Err(faults);
+    match kind {
+        Kind::NetworkSet | Kind::GlobalNetworkSet => return salvage_nets(document, faults, read),
+        kind if !has_rules(kind) => return Err(faults),
+        _ => {}
     }
     let mut findings = unknown_fields(kind, document);
     let mut rest = document.clone();
@@ -90,12 +97,45 @@ pub(super) fn salvage(
     }
 }
 
-/// Puts rules that are not understood back as they were.
-pub(super) fn write_back(resource: &mut Value, rules: [&[Rule]; 2]) {
-    for (list, rules) in LISTS.into_iter().zip(rules) {
+/// The prefixes of a network set that can be read.
+fn salvage_nets(
+    document: &Value,
+    faults: Vec<Fault>,
+    read: impl Fn(&Value) -> Result<Resource, Vec<Fault>>,
+) -> Result<Resource, Vec<Fault>> {
+    let entry = |fault: &Fault| fault.path.strip_prefix("spec.nets[")?.strip_suffix(']')?.parse::<usize>().ok();
+    let bad: Option<BTreeSet<usize>> = faults.iter().map(entry).collect();
+    let mut rest = document.clone();
+    let nets = rest.get_mut("spec").and_then(|spec| spec.get_mut("nets")?.as_array_mut());
+    let (Some(bad), Some(nets)) = (bad, nets) else { return Err(faults) };
+    let stored = Value::Array(nets.clone());
+    let mut index = 0..;
+    nets.retain(|_| index.next().is_some_and(|index| !bad.contains(&index)));
+    match read(&rest) {
+        Ok(Resource::NetworkSet(mut object)) => {
+            object.spec.unread = Some(Box::new(Unread::new(faults, stored)));
+            Ok(Resource::NetworkSet(object))
+        }
+        Ok(Resource::GlobalNetworkSet(mut object)) => {
+            object.spec.unread = Some(Box::new(Unread::new(faults, stored)));
+            Ok(Resource::GlobalNetworkSet(object))
+        }
+        _ => Err(faults),
+    }
+}
+
+/// Puts what is not understood back as it was.
+pub(super) fn write_back(resource: &Resource, document: &mut Value) {
+    if let Resource::NetworkSet(object) | Resource::GlobalNetworkSet(object) = resource
+        && let (Some(unread), Some(spec)) =
+            (&object.spec.unread, document.get_mut("spec").and_then(Value::as_object_mut))
+    {
+        spec.insert("nets".into(), unread.document.clone());
+    }
+    for (list, rules) in LISTS.into_iter().zip(resource.rules()) {
         let unread = rules.iter().enumerate().filter_map(|(index, rule)| Some((index, rule.unread.as_ref()?)));
         for (index, unread) in unread {
-            if let Some(slot) = resource.get_mut("spec").and_then(|spec| spec.get_mut(list)?.get_mut(index)) {
+            if let Some(slot) = document.get_mut("spec").and_then(|spec| spec.get_mut(list)?.get_mut(index)) {
                 slot.clone_from(&unread.document);
             }
         }

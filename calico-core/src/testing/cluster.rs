@@ -206,7 +206,7 @@ impl Generator {
     fn set(&mut self) -> NetworkSetSpec {
         let nets =
             ["10.0.0.0/24", "10.0.0.0/30", "10.0.1.1/32", "192.0.2.0/28", "192.0.2.5/32", "fd00::/64", "0.0.0.0/0"];
-        NetworkSetSpec { nets: self.nets(&nets, 30) }
+        NetworkSetSpec { nets: self.nets(&nets, 30), unread: None }
     }
 
     fn tier(&mut self) -> TierSpec {

@@ -133,6 +133,24 @@ fn a_manifest_is_not_read_in_part() {
     assert_eq!(faults(&resource.rules()[0][0]), ["spec.ingress[0].newer"]);
 }
 
+#[test]
+fn a_network_set_keeps_the_prefixes_that_can_be_read() {
+    let set = |nets: Value| json!({"metadata": {"name": "s"}, "spec": {"nets": nets}});
+    let document = set(json!(["10.0.0.0/8", "10.0.0.0/33", 7, "fd00::/8"]));
+    let Resource::GlobalNetworkSet(object) = Resource::decode(Kind::GlobalNetworkSet, &document).unwrap() else {
+        unreachable!("decoded as another kind")
+    };
+    assert_eq!(object.spec.nets, ["10.0.0.0/8", "fd00::/8"].map(|net| net.parse().unwrap()));
+    let unread = object.spec.unread.as_ref().unwrap();
+    assert_eq!(unread.faults.iter().map(|fault| &*fault.path).collect::<Vec<_>>(), ["spec.nets[1]", "spec.nets[2]"]);
+    let resource = Resource::GlobalNetworkSet(object);
+    assert_eq!(merge_unknown(Kind::GlobalNetworkSet, &document, resource.encode())["spec"], document["spec"]);
+    let sound = Resource::decode(Kind::GlobalNetworkSet, &set(json!(["10.0.0.0/8"]))).unwrap();
+    assert_eq!(sound.document()["spec"]["nets"], json!(["10.0.0.0/8"]));
+    assert!(Resource::decode(Kind::GlobalNetworkSet, &set(json!("10.0.0.0/8"))).is_err());
+    assert!(Resource::decode(Kind::NetworkSet, &json!({"metadata": {"labels": 1}, "spec": {"nets": [1]}})).is_err());
+}
+
 proptest! {
     /// Whatever stands in a rule: the policy stays, its document is kept, and a rule that is not read in full is marked.
     #[test]
