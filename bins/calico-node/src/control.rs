@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use calico_cmd::control::{Answer, ErrorCode, Failure, MAX_LINE, Reply, Request, VERSION, Verb};
+use calico_cmd::control::{Answer, ErrorCode, Failure, Reply, Request, VERSION, Verb};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{Semaphore, mpsc, oneshot};
@@ -19,6 +19,9 @@ use tracing::{debug, warn};
 
 /// Connections served at once; a host starts far fewer pods at a time. More wait in the listen queue.
 const MAX_CONNECTIONS: usize = 256;
+
+/// Longest request, in bytes. All requests are names and numbers; only answers may be long.
+const MAX_REQUEST: u64 = 64 << 10;
 
 /// A request on its way to the agent.
 #[derive(Debug)]
@@ -118,22 +121,26 @@ async fn serve(stream: UnixStream, agent: mpsc::Sender<Call>) -> io::Result<()> 
     let peer = stream.peer_cred()?.uid();
     let (reading, mut writing) = stream.into_split();
     let mut reading = BufReader::new(reading);
-    let limit = u64::try_from(MAX_LINE).unwrap_or(u64::MAX);
     let mut line = Vec::new();
+    let trusted = peer == 0 || peer == nix::unistd::getuid().as_raw();
     loop {
         line.clear();
-        (&mut reading).take(limit).read_until(b'\n', &mut line).await?;
-        if line.last() != Some(&b'\n') {
-            return Ok(());
-        }
-        let (id, answer) = if peer == 0 || peer == nix::unistd::getuid().as_raw() {
-            answer(&line, &agent).await
-        } else {
-            (0, failure(ErrorCode::Forbidden, "only root and the agent's own user may ask"))
+        (&mut reading).take(MAX_REQUEST).read_until(b'\n', &mut line).await?;
+        let whole = line.last() == Some(&b'\n');
+        let (id, answer) = match (trusted, whole) {
+            (false, _) => (0, failure(ErrorCode::Forbidden, "only root and the agent's own user may ask")),
+            (true, true) => answer(&line, &agent).await,
+            (true, false) if line.is_empty() => return Ok(()),
+            (true, false) => {
+                (0, failure(ErrorCode::BadRequest, &format!("a request is one line of at most {MAX_REQUEST} bytes")))
+            }
         };
         let mut reply = serde_json::to_vec(&Reply { v: VERSION, id, answer })?;
         reply.push(b'\n');
         writing.write_all(&reply).await?;
+        if !(trusted && whole) {
+            return Ok(());
+        }
     }
 }
 
@@ -211,6 +218,20 @@ mod tests {
                 assert_eq!(reply.id, id);
                 assert!(matches!(reply.answer, Answer::Error(Failure { code: ErrorCode::BadRequest, .. })));
             }
+        })
+        .await;
+    }
+
+    #[tokio::test]
+    async fn a_request_without_end_is_refused() {
+        with_server(|path| {
+            use std::io::{Read, Write};
+            let mut stream = std::os::unix::net::UnixStream::connect(path).unwrap();
+            stream.write_all(&vec![b'x'; usize::try_from(MAX_REQUEST).unwrap()]).unwrap();
+            let mut answer = String::new();
+            stream.read_to_string(&mut answer).unwrap();
+            let reply: Reply = serde_json::from_str(&answer).unwrap();
+            assert!(matches!(reply.answer, Answer::Error(Failure { code: ErrorCode::BadRequest, .. })), "{answer}");
         })
         .await;
     }

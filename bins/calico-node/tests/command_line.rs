@@ -3,6 +3,7 @@
 use std::process::Command;
 
 /// Exit code and standard error of `calico-node`.
+#[expect(clippy::unwrap_used, reason = "a test whose program cannot run fails")]
 fn run(args: &[&str], environment: &[(&str, &str)]) -> (Option<i32>, String) {
     let mut program = Command::new(env!("CARGO_BIN_EXE_calico-node"));
     let output = program.env_clear().envs(environment.iter().copied()).args(args).output().unwrap();

@@ -80,6 +80,11 @@ impl RequestError {
         self.source.kind() == io::ErrorKind::AlreadyExists
     }
 
+    /// Whether a list changed while it was read, so that asking again is all it takes.
+    pub(super) fn is_interrupted(&self) -> bool {
+        self.source.raw_os_error() == Some(libc::EINTR)
+    }
+
     /// Whether the object is not there.
     pub fn is_absent(&self) -> bool {
         matches!(self.source.raw_os_error(), Some(libc::ENODEV | libc::ENOENT | libc::ESRCH | libc::ENXIO))

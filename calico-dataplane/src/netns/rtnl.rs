@@ -7,13 +7,14 @@ use std::io;
 use std::net::IpAddr;
 
 use calico_core::net::{Cidr, InterfaceName, Mac};
-use netlink_packet_core::{NetlinkHeader, NetlinkMessage, NetlinkPayload};
+use netlink_packet_core::{NLM_F_DUMP_INTR, NetlinkHeader, NetlinkMessage, NetlinkPayload};
 use netlink_packet_route::address::AddressAttribute;
 use netlink_packet_route::link::{LinkAttribute, LinkFlags, LinkInfo as Info, LinkMessage};
 use netlink_packet_route::route::{RouteAddress, RouteAttribute, RouteMessage};
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use netlink_sys::protocols::NETLINK_ROUTE;
 use netlink_sys::{Socket, SocketAddr};
+use nix::errno::Errno;
 
 use super::request::Request;
 use super::{Netns, NetnsError, RequestError};
@@ -117,7 +118,16 @@ impl RouteSocket {
             detail: String::new(),
             source: io::ErrorKind::UnexpectedEof.into(),
         };
-        self.transact(&[request]).pop().unwrap_or_else(|| Err(no_answer()))
+        let mut attempts = 0;
+        loop {
+            let answer = self.transact(std::slice::from_ref(&request)).pop().unwrap_or_else(|| Err(no_answer()));
+            attempts += 1;
+            match answer {
+                // The list changed while it was read: what came may have holes.
+                Err(error) if error.is_interrupted() && attempts < DUMP_ATTEMPTS => {}
+                answer => return answer,
+            }
+        }
     }
 
     fn transact(&mut self, requests: &[Request]) -> Vec<Result<Vec<RouteNetlinkMessage>, RequestError>> {
@@ -169,6 +179,7 @@ struct Conversation {
 struct Answer {
     replies: Vec<RouteNetlinkMessage>,
     done: bool,
+    interrupted: bool,
     error: Option<(io::Error, String)>,
 }
 
@@ -190,6 +201,9 @@ impl Conversation {
             let place = usize::try_from(message.header.sequence_number.wrapping_sub(self.first)).unwrap_or(usize::MAX);
             // Notifications, and late answers to a batch that failed, belong to nobody here.
             let Some(answer) = self.outcomes.get_mut(place).filter(|answer| !answer.done) else { continue };
+            if message.header.flags & NLM_F_DUMP_INTR != 0 {
+                answer.interrupted = true;
+            }
             match message.payload {
                 NetlinkPayload::InnerMessage(inner) => {
                     answer.replies.push(inner);
@@ -203,6 +217,9 @@ impl Conversation {
                 }
                 NetlinkPayload::Done(done) if done.code < 0 => {
                     answer.error = Some((io::Error::from_raw_os_error(done.code.saturating_abs()), String::new()));
+                }
+                NetlinkPayload::Done(_) if answer.interrupted => {
+                    answer.error = Some((Errno::EINTR.into(), String::new()));
                 }
                 NetlinkPayload::Done(_) => {}
                 _ => continue,
@@ -327,6 +344,8 @@ fn ip(address: &RouteAddress) -> Option<IpAddr> {
     }
 }
 
+/// Attempts at a list that changes while it is read.
+const DUMP_ATTEMPTS: usize = 10;
 /// `struct nlmsghdr`.
 const HEADER: usize = 16;
 /// `NLMSG_ALIGNTO`, `NLA_ALIGNTO`.
@@ -335,3 +354,34 @@ const NLMSGERR_ATTR_MSG: u16 = 1;
 const MAIN_TABLE: u32 = 254;
 /// The kernel fills dump datagrams up to 32 KiB.
 const RECEIVE: usize = 64 * 1024;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use netlink_packet_core::DoneMessage;
+
+    fn message(flags: u16, payload: NetlinkPayload<RouteNetlinkMessage>) -> Vec<u8> {
+        let mut header = NetlinkHeader::default();
+        header.sequence_number = 7;
+        header.flags = flags;
+        let mut message = NetlinkMessage::new(header, payload);
+        message.finalize();
+        let mut bytes = vec![0; message.buffer_len().next_multiple_of(ALIGN)];
+        message.serialize(&mut bytes);
+        bytes
+    }
+
+    #[test]
+    fn a_list_that_changed_while_it_was_read_is_no_answer() {
+        let link = || NetlinkPayload::InnerMessage(RouteNetlinkMessage::NewLink(LinkMessage::default()));
+        for (flags, sound) in [(0, true), (NLM_F_DUMP_INTR, false)] {
+            let mut conversation = Conversation::new(7, 1);
+            let done = message(0, NetlinkPayload::Done(DoneMessage::default()));
+            conversation.read(&[message(flags, link()), message(0, link()), done].concat()).unwrap();
+            assert!(!conversation.is_waiting());
+            let answer = conversation.into_outcomes(&[Request::dump_addresses()]).pop().unwrap();
+            assert_eq!(answer.as_ref().map(Vec::len).ok(), sound.then_some(2));
+            assert_eq!(answer.is_err_and(|error| error.is_interrupted()), !sound);
+        }
+    }
+}
