@@ -11,7 +11,7 @@ use calico_core::update::SyncStatus;
 use calico_dataplane::reconcile::{Reconciler, WorkloadState};
 use calico_datastore::sync::Diagnostic;
 use tokio::time::Instant;
-use tracing::{info, warn};
+use tracing::{debug, info, warn};
 
 use super::pipeline::Pipeline;
 use super::waits::Standing;
@@ -53,8 +53,13 @@ impl State {
                 self.faults.remove(&key);
             }
             Diagnostic::Unavailable { reason, retry_in } => {
-                warn!(%reason, ?retry_in, "datastore does not answer; what is enforced stays enforced");
-                self.unavailable = Some(reason);
+                // Every scope says so at every try; once is enough until it is another reason, or contact again.
+                if self.unavailable.as_ref() == Some(&reason) {
+                    debug!(%reason, ?retry_in, "datastore still does not answer");
+                } else {
+                    warn!(%reason, ?retry_in, "datastore does not answer; what is enforced stays enforced");
+                    self.unavailable = Some(reason);
+                }
             }
             other => warn!(?other, "datastore"),
         }
