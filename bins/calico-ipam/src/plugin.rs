@@ -9,7 +9,7 @@ use std::io::{Read, Write};
 use std::path::Path;
 use std::sync::Arc;
 
-use calico_cmd::store::{Sources, open, resolve};
+use calico_cmd::store::{Sources, open_in_place, resolve};
 use calico_core::cni::{CniError, ErrorCode, Invocation, NetConf, Request, Version};
 use calico_core::time::Timestamp;
 use calico_datastore::ipam::IpamFailure;
@@ -173,7 +173,7 @@ pub async fn store(conf: &NetConf, variables: &Variables) -> Result<Arc<dyn Data
         sources.environment.insert(format!("CALICO_{name}"), value.clone());
     }
     let resolved = resolve(&sources).map_err(|error| CniError::new(ErrorCode::InvalidConfig, chain(&error)))?;
-    open(&resolved.config).await.map_err(|error| CniError::new(ErrorCode::TryAgain, chain(&error)))
+    open_in_place(&resolved.config).await.map_err(|error| CniError::new(ErrorCode::TryAgain, chain(&error)))
 }
 
 /// A file's first line, if there is such a file.

@@ -115,23 +115,26 @@ pub(super) struct Readers {
     path: PathBuf,
     idle: Mutex<Vec<(FileId, Connection)>>,
     permits: Arc<Semaphore>,
+    /// Whether queries run on the calling thread.
+    in_place: bool,
     #[cfg(test)]
     pub(super) count: std::sync::atomic::AtomicUsize,
 }
 
 impl Readers {
     /// Begins with the connection with which the file was opened: a process that reads a little and then writes needs no other.
-    pub(super) fn new(path: &Path, file: FileId, first: Connection) -> Self {
+    pub(super) fn new(path: &Path, file: FileId, first: Connection, in_place: bool) -> Self {
         Self {
             path: path.to_owned(),
             idle: Mutex::new(vec![(file, first)]),
             permits: Arc::new(Semaphore::new(READERS)),
+            in_place,
             #[cfg(test)]
             count: std::sync::atomic::AtomicUsize::new(0),
         }
     }
 
-    /// Runs a query on the blocking pool. The query's transaction, if it opens one, must not outlive it.
+    /// Runs a query on the blocking pool, or in place. The query's transaction, if it opens one, must not outlive it.
     pub(super) async fn read<T, F>(self: &Arc<Self>, operation: &'static str, query: F) -> Result<T, DatastoreError>
     where
         T: Send + 'static,
@@ -151,6 +154,9 @@ impl Readers {
         F: FnOnce(&mut Connection) -> rusqlite::Result<T> + Send + 'static,
     {
         let stopped = || DatastoreError::Unavailable { operation: operation.to_owned(), source: None };
+        if self.in_place {
+            return self.run(query).map_err(|error| error.during(operation));
+        }
         let permit = Arc::clone(&self.permits).acquire_owned().await.map_err(|_| stopped())?;
         let readers = Arc::clone(self);
         let answer = tokio::task::spawn_blocking(move || {
@@ -171,8 +177,13 @@ impl Readers {
         };
         let answer = query(&mut connection).map_err(|source| SqliteError::new(&self.path, source))?;
         // One that failed is dropped instead: the next read opens a fresh one.
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner).push((file, connection));
+        self.keep(file, connection);
         Ok((file, answer))
+    }
+
+    /// Takes in a connection to a file that nobody uses at the moment.
+    pub(super) fn keep(&self, file: FileId, connection: Connection) {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner).push((file, connection));
     }
 
     /// A connection to the file that is there now, if one is left; those to one that was there before are closed.

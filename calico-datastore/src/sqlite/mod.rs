@@ -7,7 +7,8 @@
 //! - Durable: write-ahead log with `synchronous=FULL`. What was acknowledged survives `kill -9` and power loss.
 //! - One writer at a time: `BEGIN IMMEDIATE`, waiting for others. A process' own batches that queue up meanwhile share one
 //!   transaction, and so one flush to disk.
-//! - No SQLite call on an async thread: commits go to a writer thread, reads to tokio's blocking pool.
+//! - No SQLite call on an async thread: commits go to a writer thread, reads to tokio's blocking pool. A process that lives for
+//!   milliseconds is better off without either, see [`SqliteOptions::in_place`].
 //! - Watches sleep. A commit of this process wakes them directly, one of another process through inotify
 //!   (see `notify`); nobody polls. The log is then read once for all of them (see `recent`).
 //! - A file that is removed or replaced under way is noticed: requests fail until there is one again, and then go to that one.
@@ -48,11 +49,14 @@ pub struct SqliteOptions {
     pub clock: Arc<dyn Clock>,
     /// How many revisions the log keeps for watches that lag. Default 50 000.
     pub history: u64,
+    /// Whether SQLite runs on the calling thread: for a process that does one thing after the other and ends, which then starts no
+    /// threads. Everything else on that thread waits meanwhile. Default off.
+    pub in_place: bool,
 }
 
 impl Default for SqliteOptions {
     fn default() -> Self {
-        Self { clock: Arc::new(SystemClock), history: 50_000 }
+        Self { clock: Arc::new(SystemClock), history: 50_000, in_place: false }
     }
 }
 
@@ -93,7 +97,7 @@ impl SqliteStore {
     /// Opens a file with a clock and a history of the caller's.
     pub fn open_with(path: &Path, options: SqliteOptions) -> Result<Self, SqliteError> {
         let connection = connection::open_or_create(path)?;
-        let readers = Arc::new(Readers::new(path, FileId::at(path)?, connection));
+        let readers = Arc::new(Readers::new(path, FileId::at(path)?, connection, options.in_place));
         let wake = Wake::new(path);
         let writer = Writer::start(path, Arc::clone(&readers), &options, wake.local())?;
         let log = Log::new(Arc::clone(&readers));

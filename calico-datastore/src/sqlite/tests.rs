@@ -29,6 +29,19 @@ impl TwoHandles {
         let open = || SqliteStore::open(&path).unwrap();
         Self { first: open(), second: open(), _directory: directory }
     }
+
+    /// The second handle is a CNI plugin's.
+    fn one_in_place() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("calico.db");
+        let first = SqliteStore::open(&path).unwrap();
+        let options = SqliteOptions { in_place: true, ..SqliteOptions::default() };
+        Self { first, second: SqliteStore::open_with(&path, options).unwrap(), _directory: directory }
+    }
+
+    fn swapped(self) -> Self {
+        Self { first: self.second, second: self.first, ..self }
+    }
 }
 
 #[async_trait]
@@ -58,6 +71,12 @@ async fn conforms() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn conforms_on_several_threads() {
     conformance(|| async { Box::new(TwoHandles::new()) as Box<dyn Subject> }).await;
+}
+
+#[tokio::test]
+async fn conforms_in_place() {
+    conformance(|| async { Box::new(TwoHandles::one_in_place()) as Box<dyn Subject> }).await;
+    conformance(|| async { Box::new(TwoHandles::one_in_place().swapped()) as Box<dyn Subject> }).await;
 }
 
 fn put(name: &str, order: f64) -> Batch {
@@ -148,7 +167,7 @@ async fn a_refusing_disk_is_told_and_changes_nothing() {
         let connection = connection::open(&path).unwrap();
         connection.execute_batch(pragma).unwrap();
         let wake = Wake::new(&path);
-        let readers = Arc::new(Readers::new(&path, FileId::at(&path).unwrap(), connection));
+        let readers = Arc::new(Readers::new(&path, FileId::at(&path).unwrap(), connection, false));
         Writer::start(&path, readers, &SqliteOptions::default(), wake.local()).unwrap()
     };
     let large = || commit::prepare(put(&"x".repeat(100_000), 1.0)).unwrap();

@@ -1,10 +1,10 @@
-//! The writer: one thread, one connection, one transaction at a time.
+//! The writer: one thread, one connection, one transaction at a time; or no thread, and whoever commits does it.
 //!
 //! Batches that wait while a transaction is being flushed share the next one, each at its own revision, so the price of
 //! durability is paid once for all of them. None is acknowledged before the flush.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, mpsc};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
 
 use rusqlite::{Connection, TransactionBehavior};
 use tokio::sync::oneshot;
@@ -18,14 +18,18 @@ use crate::{Clock, Committed, DatastoreError};
 /// Most jobs in one transaction: bounds how long other processes wait for the lock.
 const GROUP: usize = 64;
 
-/// Handle of the writer thread, which ends when the last handle is gone.
-pub(super) struct Writer {
-    jobs: mpsc::Sender<Job>,
+/// Where commits are carried out.
+pub(super) enum Writer {
+    /// On a thread that ends when the last handle is gone.
+    Thread(mpsc::Sender<Job>),
+    /// On the calling thread.
+    InPlace(Box<Mutex<Scribe>>),
 }
 
 type Answer<T> = oneshot::Sender<Result<T, DatastoreError>>;
 
-enum Job {
+/// Something to write.
+pub(super) enum Job {
     Commit(Prepared, Answer<Vec<Committed>>),
     Expire(Answer<()>),
     Compact(Answer<()>),
@@ -40,8 +44,7 @@ impl Writer {
         options: &SqliteOptions,
         wake: LocalWake,
     ) -> Result<Self, SqliteError> {
-        let (jobs, inbox) = mpsc::channel();
-        let mut thread = Thread {
+        let mut scribe = Scribe {
             path: path.to_owned(),
             readers,
             connection: None,
@@ -49,11 +52,15 @@ impl Writer {
             history: options.history,
             wake,
         };
+        if options.in_place {
+            return Ok(Self::InPlace(Box::new(Mutex::new(scribe))));
+        }
+        let (jobs, inbox) = mpsc::channel();
         std::thread::Builder::new()
             .name("sqlite-writer".to_owned())
-            .spawn(move || thread.run(&inbox))
+            .spawn(move || scribe.run(&inbox))
             .map_err(|source| SqliteError::Open { path: path.to_owned(), source })?;
-        Ok(Self { jobs })
+        Ok(Self::Thread(jobs))
     }
 
     pub(super) async fn commit(&self, batch: Prepared) -> Result<Vec<Committed>, DatastoreError> {
@@ -77,12 +84,17 @@ impl Writer {
     async fn ask<T>(&self, operation: &str, job: impl FnOnce(Answer<T>) -> Job) -> Result<T, DatastoreError> {
         let gone = || DatastoreError::Unavailable { operation: operation.to_owned(), source: None };
         let (answer, answered) = oneshot::channel();
-        self.jobs.send(job(answer)).map_err(|_| gone())?;
+        match self {
+            Self::Thread(jobs) => jobs.send(job(answer)).map_err(|_| gone())?,
+            // A failed transaction leaves nothing in the scribe.
+            Self::InPlace(scribe) => scribe.lock().unwrap_or_else(PoisonError::into_inner).run_one(job(answer)),
+        }
         answered.await.map_err(|_| gone())?
     }
 }
 
-struct Thread {
+/// Who writes.
+pub(super) struct Scribe {
     path: PathBuf,
     readers: Arc<Readers>,
     /// Taken from the readers for the first job, and the file that it has open.
@@ -98,12 +110,20 @@ enum Outcome {
     Done(Answer<()>),
 }
 
-impl Thread {
+impl Scribe {
     fn run(&mut self, inbox: &mpsc::Receiver<Job>) {
         while let Ok(first) = inbox.recv() {
             let mut group = vec![first];
             group.extend(inbox.try_iter().take(GROUP - 1));
             self.carry_out(group);
+        }
+    }
+
+    /// Gives the connection back afterwards: reads come from the same thread.
+    fn run_one(&mut self, job: Job) {
+        self.carry_out(vec![job]);
+        if let Some((file, connection)) = self.connection.take() {
+            self.readers.keep(file, connection);
         }
     }
 

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use calico_datastore::Datastore;
-use calico_datastore::sqlite::{SqliteError, SqliteStore};
+use calico_datastore::sqlite::{SqliteError, SqliteOptions, SqliteStore};
 
 use super::StoreConfig;
 
@@ -56,8 +56,21 @@ impl OpenError {
 /// # Errors
 /// When it cannot be opened, with the reason and what to do.
 pub async fn open(config: &StoreConfig) -> Result<Arc<dyn Datastore>, OpenError> {
+    open_with(config, SqliteOptions::default()).await
+}
+
+/// As [`open()`], for a process that does one thing after the other and ends: an embedded datastore is worked on by the calling thread
+/// itself.
+///
+/// # Errors
+/// As [`open()`].
+pub async fn open_in_place(config: &StoreConfig) -> Result<Arc<dyn Datastore>, OpenError> {
+    open_with(config, SqliteOptions { in_place: true, ..SqliteOptions::default() }).await
+}
+
+async fn open_with(config: &StoreConfig, options: SqliteOptions) -> Result<Arc<dyn Datastore>, OpenError> {
     match config {
-        StoreConfig::Sqlite { path } => match SqliteStore::open(path) {
+        StoreConfig::Sqlite { path } => match SqliteStore::open_with(path, options) {
             Ok(store) => Ok(Arc::new(store)),
             Err(source) => Err(OpenError::Sqlite { path: path.clone(), source }),
         },
