@@ -1,6 +1,7 @@
-//! The wait until the agent has the endpoint's policy in the kernel.
+//! What the agent does for the plugin: it says when the endpoint's policy is in the kernel, and waits in the plugin's place until the
+//! kernel has freed an interface.
 //!
-//! Until then the agent drops all traffic of the interface, so an early return would not be unsafe, only surprising. As with upstream
+//! Until the policy is in the kernel the agent drops all traffic of the interface, so an early return would not be unsafe, only surprising. As with upstream
 //! (`policy_setup_timeout_seconds`), a wait that ends without success is a warning and not a failure.
 
 use std::path::PathBuf;
@@ -8,15 +9,22 @@ use std::time::Duration;
 
 use calico_cmd::control::{Client, ControlError, DEFAULT_SOCKET, SOCKET_ENV};
 use calico_core::cni::{Identity, NetConf};
+use calico_core::net::InterfaceName;
 use calico_ipam::plugin::{Variables, chain, warn};
 
 /// How long is waited where the configuration does not say, if an agent listens.
 const PATIENCE: Duration = Duration::from_secs(10);
 
+/// How long the agent may take to remove an interface, beyond the control protocol's own grace.
+const REMOVAL: Duration = Duration::from_secs(1);
+
 /// Whoever enforces policy.
 pub(crate) trait Agent: Send + Sync {
     /// Returns when the endpoint's policy is in force, or there is no point in waiting longer.
     fn wait(&self, identity: &Identity);
+
+    /// Removes the host's interface of a workload, if an agent is there to do it. The caller looks afterwards what is left.
+    fn remove(&self, interface: InterfaceName);
 }
 
 /// The agent behind its control socket.
@@ -48,6 +56,16 @@ impl Agent for ControlSocket {
             Err(ControlError::Unreachable { .. }) if self.timeout.is_none() => {}
             Err(error) => warn(format_args!("policy of {namespace}/{name} may not be in force yet: {}", chain(&error))),
             Ok(()) => {}
+        }
+    }
+
+    fn remove(&self, interface: InterfaceName) {
+        let removed =
+            Client::connect(&self.path).and_then(|mut agent| agent.remove_interface(interface.as_str(), REMOVAL));
+        match removed {
+            Ok(()) | Err(ControlError::Unreachable { .. }) => {}
+            // The plugin removes it itself; that only takes longer.
+            Err(error) => warn(format_args!("calico-node did not remove {interface}: {}", chain(&error))),
         }
     }
 }
@@ -106,6 +124,20 @@ mod tests {
         let asked = enforced.join().unwrap();
         assert_eq!((&asked["verb"], &asked["timeout_ms"]), (&json!("wait-endpoint"), &json!(3000)));
         assert_eq!((&asked["namespace"], &asked["name"]), (&json!("default"), &json!("n-cni-c1-eth0")));
+    }
+
+    #[test]
+    fn asks_the_agent_to_remove_an_interface() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("s");
+        let request = request(&json!({"name": "net", "control_socket": path}));
+        let socket = ControlSocket::new(&request.conf, &Variables::new());
+        let interface = "cali0123456789a".parse().unwrap();
+        socket.remove(interface);
+        let gone = agent(&path, "{\"v\":1,\"id\":1,\"ok\":{\"kind\":\"gone\"}}\n");
+        socket.remove(interface);
+        let asked = gone.join().unwrap();
+        assert_eq!((&asked["verb"], &asked["name"]), (&json!("remove-interface"), &json!("cali0123456789a")));
     }
 
     #[test]

@@ -3,6 +3,9 @@
 //! Endpoint, interface and address are taken away each for itself: one that fails does not keep the others (upstream stops at the first,
 //! and leaks addresses when its datastore is slow). The address goes last, since one that is free while its interface still exists
 //! could be given to another workload of the host.
+//!
+//! Who deletes a veth is held by the kernel for an RCU grace period, 10 to 20 ms. So an agent that runs is asked to do it; whether it
+//! did or not, the plugin then looks at both ends itself, and deletes what is left.
 
 use calico_core::cni::{CniError, Identity, Request};
 use calico_core::net::InterfaceName;
@@ -28,6 +31,9 @@ pub(crate) async fn del(
             Ok(was_ours) => host_interface = was_ours.then_some(identity.host_interface),
             Err(error) => failures.push(error),
         }
+    }
+    if let Some(interface) = host_interface {
+        parts.agent.remove(interface);
     }
     failures.extend(detach(request, parts.links, host_interface).err());
     failures.extend(parts.addresses.del(request).await.err());

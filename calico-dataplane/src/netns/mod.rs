@@ -7,6 +7,7 @@
 //!
 //! Called by [`workload`](crate::workload) and by whoever builds a network out of namespaces. Nothing here executes a program.
 
+mod departures;
 mod error;
 mod handle;
 pub mod named;
@@ -15,6 +16,7 @@ mod rtnl;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use departures::Departures;
 pub use error::{NetnsError, RequestError};
 pub use handle::Netns;
 pub use request::{Request, VethEnd};

@@ -23,7 +23,11 @@ pub fn detach(request: &DetachRequest) -> Result<(), WorkloadError> {
             Err(error) => return Err(WorkloadError::Netns(error)),
         }
     }
-    let Some(interface) = request.host_interface else { return Ok(()) };
+    request.host_interface.map_or(Ok(()), detach_host)
+}
+
+/// Removes the host's end, and with it the container's.
+pub(super) fn detach_host(interface: InterfaceName) -> Result<(), WorkloadError> {
     let mut host = RouteSocket::open().map_err(WorkloadError::HostNetns)?;
     delete_veth(&mut host, interface)
 }

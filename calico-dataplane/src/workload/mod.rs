@@ -10,8 +10,9 @@
 //! | [`attach()`] | makes all of it, or nothing |
 //! | [`inspect()`] | tells what is there, for CHECK and for a repeated ADD |
 //! | [`detach()`] | removes it; absence is success |
+//! | [`retire()`] | the same from the host's side, without the kernel's wait at the end |
 //!
-//! All three are synchronous, use one netlink socket per namespace and execute no program. The routes to the workload and its
+//! All are synchronous, use one netlink socket per namespace and execute no program. The routes to the workload and its
 //! neighbour entry on the host are the agent's, who alone writes them: until it knows the endpoint, its policy drops all traffic
 //! of the interface anyway.
 //!
@@ -24,6 +25,7 @@ mod attach;
 mod detach;
 mod error;
 mod inspect;
+mod retire;
 mod sysctl;
 #[cfg(test)]
 mod tests;
@@ -37,6 +39,7 @@ pub use attach::attach;
 pub use detach::detach;
 pub use error::WorkloadError;
 pub use inspect::{ContainerEnd, HostEnd, Mismatch, Plumbing, inspect};
+pub use retire::retire;
 
 /// The gateway of every IPv4 workload.
 pub const GATEWAY_V4: Ipv4Addr = Ipv4Addr::new(169, 254, 1, 1);

@@ -215,3 +215,21 @@ fn an_mtu_of_zero_is_the_kernels() {
     assert_eq!(found.container.as_ref().unwrap().mtu, 1500);
     assert_eq!(found.mismatches(&request), []);
 }
+
+#[test]
+fn a_retired_interface_is_gone_at_both_ends() {
+    let scene = Scene::new();
+    let request = scene.request();
+    let retire = |name: InterfaceName| scene.host.run(|| retire(name)).unwrap();
+    retire(request.host_interface).unwrap();
+    for _ in 0..5 {
+        scene.attach(&request).unwrap();
+        retire(request.host_interface).unwrap();
+        let plumbing = scene.inspect(&request);
+        assert_eq!((plumbing.container, plumbing.host), (None, None));
+    }
+    let bridge = request.host_interface;
+    RouteSocket::open_in(&scene.host).unwrap().carry_out(&[Request::bridge(bridge)]).unwrap();
+    retire(bridge).unwrap();
+    assert!(scene.inspect(&request).host.is_some(), "not ours");
+}

@@ -89,6 +89,14 @@ impl Client {
         }
     }
 
+    /// Returns once the host's interface of a workload, and with it the container's, is gone.
+    pub fn remove_interface(&mut self, name: &str, timeout: Duration) -> Result<(), ControlError> {
+        match self.call(Verb::RemoveInterface { name: name.into() }, timeout)? {
+            Success::Gone => Ok(()),
+            other => Err(self.odd(&other)),
+        }
+    }
+
     fn call(&mut self, verb: Verb, patience: Duration) -> Result<Success, ControlError> {
         let id = self.next_id;
         self.next_id += 1;

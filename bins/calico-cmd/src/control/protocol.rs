@@ -37,6 +37,12 @@ pub enum Verb {
         /// How long to wait at most, in milliseconds; the agent caps it at a minute.
         timeout_ms: u64,
     },
+    /// Remove a workload's interface from this host, and with it the container's end; answer once both are gone. It saves a CNI plugin
+    /// the wait for the kernel to free it.
+    RemoveInterface {
+        /// The host's interface.
+        name: String,
+    },
     /// Answer once the endpoint is gone from the kernel, or when time is up.
     WaitEndpointGone {
         /// Namespace of the WorkloadEndpoint.
@@ -81,7 +87,7 @@ pub enum Success {
     Status(Box<NodeStatus>),
     /// Of [`Verb::WaitEndpoint`].
     Enforced,
-    /// Of [`Verb::WaitEndpointGone`].
+    /// Of [`Verb::WaitEndpointGone`] and [`Verb::RemoveInterface`].
     Gone,
 }
 
@@ -104,6 +110,8 @@ pub enum ErrorCode {
     BadRequest,
     /// Time is up.
     Timeout,
+    /// The kernel refused.
+    Kernel,
     /// The peer may not ask.
     Forbidden,
     /// The agent is stopping.

@@ -20,22 +20,22 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use calico_bgp::{BgpBackend, BgpError, BgpEvent, SessionState};
-use calico_cmd::control::{Answer, Success, Verb};
+use calico_cmd::control::{Answer, ErrorCode, Success, Verb};
 use calico_core::bgp::DesiredBgp;
-use calico_core::net::Cidr;
+use calico_core::net::{Cidr, InterfaceName};
 use calico_core::render::PolicyRenderer;
 use calico_core::resource::{AffinityOwner, Kind};
 use calico_core::update::SyncStatus;
-use calico_dataplane::Dataplane;
 use calico_dataplane::reconcile::{Driver, ReconcileConfig, Reconciler, Step};
+use calico_dataplane::{Dataplane, workload};
 use calico_datastore::sync::{SyncEvent, SyncOptions, Syncer};
 use calico_datastore::{Datastore, Scope};
 use futures_util::FutureExt;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::Instant;
 use tracing::{debug, error, info, warn};
 
-use crate::control::Call;
+use crate::control::{Call, failure};
 use crate::health::Health;
 use crate::metrics::Metrics;
 use pipeline::Pipeline;
@@ -268,9 +268,10 @@ impl Agent {
                 let patience = Duration::from_millis(timeout_ms);
                 self.waits.add((&namespace, &name), Goal::Gone, patience, now, answer);
             }
+            Verb::RemoveInterface { name } => remove_interface(name, answer),
             verb => {
                 let text = format!("this agent does not know {verb:?}");
-                let _ = answer.send(crate::control::failure(calico_cmd::control::ErrorCode::BadRequest, &text));
+                let _ = answer.send(failure(ErrorCode::BadRequest, &text));
             }
         }
     }
@@ -322,6 +323,22 @@ impl Agent {
         let retry = retry.map(|at| self.state.start + at);
         [retry, self.waits.next_deadline()].into_iter().flatten().fold(now + HEARTBEAT, Instant::min)
     }
+}
+
+/// Removes a workload's interface beside the loop: the kernel takes its time. The reconciler hears of it like of any other change.
+fn remove_interface(name: String, answer: oneshot::Sender<Answer>) {
+    let remove = move || {
+        let interface: InterfaceName = match name.parse() {
+            Ok(interface) => interface,
+            Err(error) => return failure(ErrorCode::BadRequest, &format!("{name:?}: {error}")),
+        };
+        match workload::retire(interface) {
+            Ok(()) => Answer::Ok(Success::Gone),
+            Err(error) => failure(ErrorCode::Kernel, &chain(&error)),
+        }
+    };
+    // A client that has gone away is no concern of ours.
+    tokio::task::spawn_blocking(move || drop(answer.send(remove())));
 }
 
 /// What the agent of one node follows: everything but other hosts' bookkeeping.

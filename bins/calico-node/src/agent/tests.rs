@@ -178,6 +178,15 @@ async fn an_endpoint_waits_for_its_interface_and_says_so() {
     assert!(world.route("10.1.0.5/32").is_none());
 }
 
+#[tokio::test]
+async fn removing_what_is_no_interface_says_so() {
+    let world = World::start(MemoryStore::new());
+    let remove = |name: &str| world.call(Verb::RemoveInterface { name: name.into() });
+    assert_eq!(remove("cali0123456789a").await, Answer::Ok(Success::Gone), "nothing is fine");
+    let Answer::Error(failure) = remove("../etc").await else { panic!("no name of an interface") };
+    assert_eq!(failure.code, ErrorCode::BadRequest);
+}
+
 #[tokio::test(start_paused = true)]
 async fn one_bad_object_is_absent_and_named_and_the_others_go_on() {
     let world = World::start(MemoryStore::new());

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use async_trait::async_trait;
 use calico_core::cni::{CniError, CniResult, ErrorCode, Identity, Invocation, Request};
+use calico_core::net::InterfaceName;
 use calico_core::resource::ResourceKey;
 use calico_dataplane::workload::{AttachRequest, Attached, DetachRequest, Plumbing, WorkloadError};
 use calico_datastore::memory::MemoryStore;
@@ -92,6 +93,8 @@ impl Agent for Noting {
     fn wait(&self, _identity: &Identity) {
         self.0.fetch_add(1, Ordering::Relaxed);
     }
+
+    fn remove(&self, _interface: InterfaceName) {}
 }
 
 struct Zero;
