@@ -29,15 +29,15 @@ use objects::{OTHERS, common_policy, group_of_members, local_endpoint, remote_en
 
 pub(super) const P4: Benchmark = Benchmark {
     id: "P4",
-    what: "one set member, 2 000 sets × 100, 2 000 policies × 10 rules",
-    peer: "nft",
+    what: "one member joins a set: 2 000 sets × 100, 2 000 policies × 10 rules",
+    peer: "nft, same table and element",
     target: "60 µs",
 };
 
 pub(super) const P5: Benchmark = Benchmark {
     id: "P5",
-    what: "one endpoint added, 3 policies, 10 000 other endpoints",
-    peer: "nft",
+    what: "one endpoint added, with route and neighbour: 3 policies, 10 000 others",
+    peer: "nft, same elements only",
     target: "150 µs",
 };
 
