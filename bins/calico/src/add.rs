@@ -6,7 +6,7 @@ use calico_core::resource::NodeAddress;
 use calico_datastore::Stored;
 use calico_ipam::plugin::warn;
 
-use crate::{Parts, endpoint, links};
+use crate::{Parts, endpoint, links, ownership};
 
 /// Attaches the container, or leaves nothing behind.
 pub(crate) async fn add(request: &Request, identity: &Identity, parts: &Parts<'_>) -> Result<CniResult, CniError> {
@@ -24,6 +24,7 @@ pub(crate) async fn add(request: &Request, identity: &Identity, parts: &Parts<'_
         );
         return Err(CniError::new(ErrorCode::UnsupportedField, message));
     }
+    ownership::require_free(request, identity, parts).await?;
     let mut plan = Plan::new(false);
     let attached = attach(&mut plan, request, identity, parts).await;
     if attached.is_err() {

@@ -11,7 +11,7 @@ use calico_core::cni::{CniError, Identity, Request};
 use calico_core::net::InterfaceName;
 
 use crate::links::{self, Links};
-use crate::{Parts, endpoint};
+use crate::{Parts, endpoint, ownership};
 
 /// Detaches the container. What is not there is fine. Without a node name (the agent never ran here) no endpoint can be named, so none
 /// was written by this host.
@@ -27,8 +27,8 @@ pub(crate) async fn del(
         if endpoint::first_interface(identity, parts).await?.is_some() {
             return Ok(());
         }
-        match endpoint::withdraw(identity, parts).await {
-            Ok(was_ours) => host_interface = was_ours.then_some(identity.host_interface),
+        match withdraw(request, identity, parts).await {
+            Ok(removable) => host_interface = removable,
             Err(error) => failures.push(error),
         }
     }
@@ -38,6 +38,18 @@ pub(crate) async fn del(
     failures.extend(detach(request, parts.links, host_interface).err());
     failures.extend(parts.addresses.del(request).await.err());
     join(failures)
+}
+
+/// Deletes the endpoint; answers with the host's interface if it is for this DEL to remove. Whose that is must be known first: where
+/// it cannot be told, the endpoint stays, and the next DEL does both.
+async fn withdraw(
+    request: &Request,
+    identity: &Identity,
+    parts: &Parts<'_>,
+) -> Result<Option<InterfaceName>, CniError> {
+    let removable = ownership::removable(request, identity, parts).await?;
+    let was_ours = endpoint::withdraw(identity, parts).await?;
+    Ok(removable.filter(|_| was_ours))
 }
 
 /// Takes the interface away. A namespace that is gone took it along.

@@ -38,6 +38,21 @@ pub(crate) async fn first_interface(identity: &Identity, parts: &Parts<'_>) -> R
     Ok(listing.entries.iter().flatten().filter_map(spec).find(is_first).map(|first| first.endpoint.clone()))
 }
 
+/// The endpoint of another workload of this node that has the host's interface of this one. Names of host interfaces hold no more
+/// than the beginning of a container id or of a hash, so two workloads may get the same. Asked only where an interface of that name
+/// is in the way, since all endpoints are looked through.
+pub(crate) async fn other_owner(identity: &Identity, parts: &Parts<'_>) -> Result<Option<Stored>, CniError> {
+    let listing = parts.store.list(&Scope::Kind(Kind::WorkloadEndpoint)).await;
+    let listing = listing.map_err(|error| datastore_failure("cannot list workload endpoints", &error))?;
+    let own = key(identity);
+    let has_interface = |stored: &Stored| {
+        spec(stored).is_some_and(|spec| {
+            spec.interface_name == Some(identity.host_interface) && spec.node == *identity.node && stored.key != own
+        })
+    };
+    Ok(listing.entries.into_iter().flatten().find(has_interface))
+}
+
 /// Its specification.
 pub(crate) fn spec(stored: &Stored) -> Option<&WorkloadEndpointSpec> {
     match stored.resource.as_ref() {

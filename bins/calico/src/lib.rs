@@ -9,6 +9,7 @@
 //! | `add`, `del`, `check` | the commands |
 //! | `delegate` | the IPAM plugin: `calico-ipam` in-process, any other by its program |
 //! | `links` | interfaces, by `calico_dataplane::workload` |
+//! | `ownership` | whose the host's interface is |
 //! | `endpoint` | the WorkloadEndpoint and the network's profile in the datastore |
 //! | `agent` | the wait for policy, over the agent's control socket |
 //!
@@ -21,6 +22,7 @@ mod del;
 mod delegate;
 mod endpoint;
 mod links;
+mod ownership;
 #[cfg(test)]
 mod tests;
 

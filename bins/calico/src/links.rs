@@ -4,6 +4,7 @@ use std::path::Path;
 
 use calico_core::cni::{CniError, CniResult, ErrorCode, Identity, Request};
 use calico_core::net::{Cidr, Family, InterfaceName};
+use calico_dataplane::netns::{Netns, RouteSocket};
 use calico_dataplane::workload::{
     AttachRequest, Attached, DetachRequest, Plumbing, WorkloadError, attach, detach, inspect,
 };
@@ -17,6 +18,18 @@ pub(crate) trait Links: Send + Sync {
     fn attach(&self, request: &AttachRequest) -> Result<Attached, WorkloadError>;
     fn detach(&self, request: &DetachRequest) -> Result<(), WorkloadError>;
     fn inspect(&self, request: &AttachRequest) -> Result<Plumbing, WorkloadError>;
+    fn host_end(&self, request: &DetachRequest) -> Result<HostEnd, WorkloadError>;
+}
+
+/// Whose an interface on the host is, as far as the kernel tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum HostEnd {
+    /// There is none of that name.
+    Absent,
+    /// Its peer is the interface in the container's namespace.
+    Ours,
+    /// Its peer is elsewhere.
+    Elsewhere,
 }
 
 /// The kernel's.
@@ -33,6 +46,19 @@ impl Links for Kernel {
 
     fn inspect(&self, request: &AttachRequest) -> Result<Plumbing, WorkloadError> {
         inspect(&request.netns, request.container_interface, request.host_interface)
+    }
+
+    fn host_end(&self, request: &DetachRequest) -> Result<HostEnd, WorkloadError> {
+        let Some(interface) = request.host_interface else { return Ok(HostEnd::Absent) };
+        let mut outside = RouteSocket::open().map_err(WorkloadError::HostNetns)?;
+        let host = outside.link(interface).map_err(|source| WorkloadError::Request { interface, source })?;
+        let Some(host) = host else { return Ok(HostEnd::Absent) };
+        // What cannot be looked at proves nothing.
+        let inside = request.netns.as_deref().and_then(|path| Netns::open(path).ok());
+        let container =
+            inside.and_then(|netns| RouteSocket::open_in(&netns).ok()?.link(request.container_interface).ok()?);
+        let is_ours = container.is_some_and(|end| end.peer == Some(host.index) && host.peer == Some(end.index));
+        Ok(if is_ours { HostEnd::Ours } else { HostEnd::Elsewhere })
     }
 }
 

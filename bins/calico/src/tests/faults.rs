@@ -17,7 +17,7 @@ use calico_ipam::Allocator;
 use super::fixture::{CONTAINER, block_on, put_pools, traces};
 use crate::agent::Agent;
 use crate::delegate::InProcess;
-use crate::links::{Kernel, Links};
+use crate::links::{HostEnd, Kernel, Links};
 use crate::{Parts, add, del};
 
 /// Fails one of its requests: the one at a place, before or after it is carried out.
@@ -82,6 +82,10 @@ impl Links for Refusing {
 
     fn inspect(&self, request: &AttachRequest) -> Result<Plumbing, WorkloadError> {
         Kernel.inspect(request)
+    }
+
+    fn host_end(&self, request: &DetachRequest) -> Result<HostEnd, WorkloadError> {
+        Kernel.host_end(request)
     }
 }
 

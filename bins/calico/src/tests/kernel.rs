@@ -87,6 +87,45 @@ fn a_pod_made_anew_is_safe_from_the_end_of_its_former_self() {
     assert!(!traces.contains(&format!("IPAMHandle(net1.{CONTAINER})")), "{traces:?}");
 }
 
+/// Two container ids with the same beginning want the same host interface: the first keeps it.
+#[test]
+fn a_host_interface_of_another_container_is_left_alone() {
+    let [mut scene, other] = [Scene::new(), Scene::new()];
+    let act = |scene: &Scene, command, id: &str, netns: Option<&calico_dataplane::netns::Netns>| {
+        let pairs = [("CNI_COMMAND", command), ("CNI_CONTAINERID", id), ("CNI_IFNAME", "eth0"), ("CNI_PATH", "/")];
+        let mut variables: calico_ipam::plugin::Variables =
+            pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
+        variables.extend(netns.map(|netns| ("CNI_NETNS".to_owned(), netns.path().to_str().unwrap().to_owned())));
+        scene.act_with(&variables, &scene.conf())
+    };
+    scene.container_id = "abcdefghijkl1".into();
+    let first = scene.add();
+    let before = scene.traces();
+    let (code, error) = act(&scene, "ADD", "abcdefghijkl2", Some(&other.container));
+    assert_eq!((code, document(&error)["code"].as_u64()), (1, Some(11)), "{error}");
+    assert!(error.contains("caliabcdefghijk") && error.contains("abcdefghijkl1"), "{error}");
+    // The runtime's DEL after the failed ADD, with and without the namespace.
+    for netns in [Some(&other.container), None] {
+        assert_eq!(act(&scene, "DEL", "abcdefghijkl2", netns), (0, String::new()));
+    }
+    assert_eq!((Scene::interfaces(&other.container), scene.traces()), (vec![], before));
+    assert_eq!(Scene::interfaces(&scene.container), ["eth0"]);
+    assert_eq!(scene.add(), first, "the first is untouched");
+
+    // The first loses its interface, and the second gets the name: the end of the first does not take it.
+    scene.container.run(|| delete("eth0")).unwrap();
+    let (code, output) = act(&scene, "ADD", "abcdefghijkl2", Some(&other.container));
+    assert_eq!(code, 0, "{output}");
+    for netns in [Some(&scene.container), None] {
+        assert_eq!(act(&scene, "DEL", "abcdefghijkl1", netns), (0, String::new()));
+        assert_eq!(Scene::interfaces(&scene.host), ["caliabcdefghijk"]);
+        assert_eq!(Scene::interfaces(&other.container), ["eth0"]);
+    }
+    assert_eq!(act(&scene, "DEL", "abcdefghijkl2", None), (0, String::new()));
+    assert!(Scene::interfaces(&scene.host).is_empty());
+    assert!(scene.traces().is_empty(), "{:?}", scene.traces());
+}
+
 #[test]
 fn detaches_without_a_namespace_or_a_node_name() {
     let scene = Scene::new();
