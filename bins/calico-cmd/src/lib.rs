@@ -1,7 +1,8 @@
-//! What every Calico program shares: logging, exit codes, choice of datastore, reading manifests.
+//! What every Calico program shares: logging, output, exit codes, choice of datastore, reading manifests.
 
 pub mod control;
 pub mod exit;
 pub mod manifest;
+pub mod output;
 pub mod store;
 pub mod telemetry;

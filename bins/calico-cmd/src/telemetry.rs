@@ -66,8 +66,13 @@ pub fn init(level: LogLevel, filter: Option<&str>) {
     let filter = filter.unwrap_or_else(|| EnvFilter::new(level.directive()));
     let no_color = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
     let ansi = std::io::stderr().is_terminal() && !no_color;
-    let subscriber =
-        tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(ansi).finish();
+    let subscriber = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(ansi)
+        // Told of an event that cannot be written, it would panic writing that: a full disk would end the program.
+        .log_internal_errors(false)
+        .finish();
     let _already_set = tracing::subscriber::set_global_default(subscriber);
 }
 

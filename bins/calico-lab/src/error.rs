@@ -21,6 +21,9 @@ pub(crate) enum LabError {
     /// Ctrl-C, or a signal that asks to stop.
     #[error("interrupted")]
     Interrupted,
+    /// Whoever read standard output has gone, as `head` does.
+    #[error("nobody reads standard output any more")]
+    ReaderGone,
 }
 
 impl LabError {
@@ -32,7 +35,7 @@ impl LabError {
     /// The code to exit with.
     pub(crate) fn exit_code(&self) -> ExitCode {
         match self {
-            Self::Failed { .. } => ExitCode::FAILURE,
+            Self::Failed { .. } | Self::ReaderGone => ExitCode::FAILURE,
             Self::Usage(_) => ExitCode::from(2),
             Self::Interrupted => ExitCode::from(130),
         }

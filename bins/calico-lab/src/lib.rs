@@ -41,6 +41,7 @@ use std::io::{Read, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
+use calico_cmd::output;
 use calico_ipam::plugin::Variables;
 use clap::Parser;
 use tokio::signal::unix::{SignalKind, signal};
@@ -82,7 +83,10 @@ fn lab_from(arguments: Vec<OsString>) -> ExitCode {
         }
     };
     run(cli.command).unwrap_or_else(|error| {
-        eprintln!("calico-lab: {}", error.chain());
+        // A reader that has gone has seen all it wanted.
+        if !matches!(error, LabError::ReaderGone) {
+            output::remark(format_args!("calico-lab: {}", error.chain()));
+        }
         error.exit_code()
     })
 }
@@ -122,7 +126,9 @@ async fn up(arguments: &UpArgs) -> Result<ExitCode, LabError> {
             drop(progress);
             status.print(arguments.json)?;
             if !arguments.json {
-                println!("try `calico-lab exec h1 -- calicoctl get nodes`; `calico-lab down` removes everything");
+                report::print(
+                    "try `calico-lab exec h1 -- calicoctl get nodes`; `calico-lab down` removes everything\n",
+                )?;
             }
             Ok(ExitCode::SUCCESS)
         }

@@ -1,9 +1,10 @@
 //! What the user sees while the lab works: one live line on a terminal, plain lines elsewhere. Always on standard error, so that
-//! standard output holds results only.
+//! standard output holds results only. When nobody listens (any more), the work goes on all the same.
 
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
+use calico_cmd::output;
 use indicatif::{ProgressBar, ProgressStyle};
 
 /// Tells what is going on.
@@ -52,7 +53,7 @@ impl Progress {
     }
 
     fn line(&self, text: &str) {
-        eprintln!("[{:6.2} s] {text}", self.started.elapsed().as_secs_f64());
+        output::remark(format_args!("[{:6.2} s] {text}", self.started.elapsed().as_secs_f64()));
     }
 }
 

@@ -1,19 +1,27 @@
 //! How results are printed.
 
-use std::io::Write;
+use std::io::ErrorKind;
 
+use calico_cmd::output;
 use comfy_table::presets::UTF8_FULL_CONDENSED;
 use comfy_table::{ContentArrangement, Table};
 use serde::Serialize;
 
 use crate::error::{Context, LabError};
 
+/// Prints results on standard output.
+pub(crate) fn print(text: &str) -> Result<(), LabError> {
+    output::print(text).map_err(|error| match error.kind() {
+        ErrorKind::BrokenPipe => LabError::ReaderGone,
+        _ => LabError::Failed { what: "cannot write to standard output".into(), source: Some(error.into()) },
+    })
+}
+
 /// Prints one JSON document on standard output.
 pub(crate) fn print_json(document: &impl Serialize) -> Result<(), LabError> {
-    let failed = || "cannot write to standard output".into();
-    let mut output = std::io::stdout().lock();
-    serde_json::to_writer_pretty(&mut output, document).context(failed)?;
-    output.write_all(b"\n").context(failed)
+    let mut text = serde_json::to_string_pretty(document).context(|| "cannot write JSON".into())?;
+    text.push('\n');
+    print(&text)
 }
 
 /// An empty table with these headings.

@@ -82,13 +82,12 @@ impl Status {
         if json {
             return report::print_json(self);
         }
-        println!("network {:?}, state in {}", self.name, self.state_dir);
-        println!("{}", self.host_table());
-        println!("{}", self.pod_table());
+        let mut text = format!("network {:?}, state in {}\n", self.name, self.state_dir);
+        text.push_str(&format!("{}\n{}\n", self.host_table(), self.pod_table()));
         for host in &self.hosts {
-            host.problems.iter().for_each(|problem| println!("{}: {problem}", host.name));
+            host.problems.iter().for_each(|problem| text.push_str(&format!("{}: {problem}\n", host.name)));
         }
-        Ok(())
+        report::print(&text)
     }
 
     fn host_table(&self) -> Table {

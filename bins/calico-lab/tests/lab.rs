@@ -10,6 +10,9 @@ mod flow;
 #[path = "lab/main_job.rs"]
 mod main_job;
 #[cfg(test)]
+#[path = "lab/streams.rs"]
+mod streams;
+#[cfg(test)]
 #[path = "lab/usage.rs"]
 mod usage;
 #[cfg(test)]

@@ -26,6 +26,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use calico_cmd::exit::Exit;
+use calico_cmd::output;
 use calico_cmd::store::{PatientStore, Sources, open, resolve};
 use calico_cmd::telemetry::{self, LogLevel};
 use calico_datastore::Datastore;
@@ -47,14 +48,8 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     match cli.command {
         Command::Run(args) => run_agent(*args),
         Command::Status(args) => match status::fetch(&args) {
-            Ok(text) => {
-                print!("{text}");
-                Exit::Success
-            }
-            Err(error) => {
-                eprintln!("Error: {}", chain(&error));
-                Exit::Failure
-            }
+            Ok(text) => print(&text),
+            Err(error) => fail(&error),
         },
     }
     .into()
@@ -94,12 +89,24 @@ fn run_agent(args: RunArgs) -> Exit {
     }
 }
 
+/// A reader that has gone, as `head` does, has seen all it wanted.
+fn print(text: &str) -> Exit {
+    match output::print(text) {
+        Ok(()) => Exit::Success,
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Exit::Failure,
+        Err(error) => {
+            output::remark(format_args!("Error: cannot write to standard output: {error}"));
+            Exit::Failure
+        }
+    }
+}
+
 fn usage(error: &dyn std::error::Error) -> Exit {
-    eprintln!("Error: {}", chain(error));
+    output::remark(format_args!("Error: {}", chain(error)));
     Exit::Usage
 }
 
 fn fail(error: &dyn std::error::Error) -> Exit {
-    eprintln!("Error: {}", chain(error));
+    output::remark(format_args!("Error: {}", chain(error)));
     Exit::Failure
 }

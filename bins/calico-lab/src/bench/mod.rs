@@ -91,9 +91,9 @@ pub(crate) async fn run(arguments: &BenchArgs) -> Result<ExitCode, LabError> {
     };
     drop(progress);
     if arguments.json {
-        report::print_json(&finding)?
+        report::print_json(&finding)?;
     } else {
-        finding.print()
+        report::print(&finding.render())?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -110,12 +110,11 @@ fn list(json: bool) -> Result<(), LabError> {
     for benchmark in &ALL {
         table.add_row([benchmark.id, benchmark.what, benchmark.peer, benchmark.target]);
     }
-    println!("{table}");
-    Ok(())
+    report::print(&format!("{table}\n"))
 }
 
 impl Finding {
-    fn print(&self) {
+    fn render(&self) -> String {
         let mut table = report::table(["", "OURS", "PEER", "UNIT", "TARGET"]);
         let show = |spread: &Option<Spread>| spread.as_ref().map_or_else(|| "-".into(), ToString::to_string);
         let ours = self.ours.to_string();
@@ -124,17 +123,17 @@ impl Finding {
             let (ours, peer) = (further.ours.to_string(), show(&further.peer));
             table.add_row([further.what.into(), ours, peer, further.unit.into(), further.target.into()]);
         }
-        println!("{}: beside {} ({})\n{table}", self.id, self.peer_name, self.peer_source);
+        let mut text = format!("{}: beside {} ({})\n{table}\n", self.id, self.peer_name, self.peer_source);
         if let Some(ratio) = self.ratio {
-            println!("{ratio:.1} times as good as the peer");
+            text.push_str(&format!("{ratio:.1} times as good as the peer\n"));
         }
-        match self.met {
-            Some(true) => println!("target met"),
-            Some(false) => println!("target NOT met"),
-            None => println!("whether the target is met cannot be told from this run alone"),
-        }
-        println!("limit: {}", self.limit);
-        println!("{}", self.machine);
+        let met = match self.met {
+            Some(true) => "target met",
+            Some(false) => "target NOT met",
+            None => "whether the target is met cannot be told from this run alone",
+        };
+        text.push_str(&format!("{met}\nlimit: {}\n{}\n", self.limit, self.machine));
+        text
     }
 }
 

@@ -77,8 +77,7 @@ impl Findings {
         if json {
             return report::print_json(self);
         }
-        print::tables(self);
-        Ok(())
+        report::print(&print::tables(self))
     }
 
     const fn exit_code(&self) -> ExitCode {

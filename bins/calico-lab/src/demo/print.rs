@@ -10,13 +10,12 @@ use crate::probe::{Kind, Observed, word};
 use crate::report;
 use calico_core::flow::Decision;
 
-/// Prints everything.
-pub(super) fn tables(findings: &Findings) {
-    for scene in &findings.scenes {
-        println!("{}", render(scene));
-    }
-    println!("CNI ADD: {}", spread(&findings.cni_add_ms));
-    println!("{}", if findings.ok { "ok: every verdict is as expected" } else { "NOT ok" });
+/// Everything.
+pub(super) fn tables(findings: &Findings) -> String {
+    let mut text: String = findings.scenes.iter().map(|scene| render(scene) + "\n").collect();
+    text.push_str(&format!("CNI ADD: {}\n", spread(&findings.cni_add_ms)));
+    text.push_str(if findings.ok { "ok: every verdict is as expected\n" } else { "NOT ok\n" });
+    text
 }
 
 fn render(scene: &Scene) -> String {

@@ -108,6 +108,17 @@ impl Running {
         nix::sys::signal::kill(pid, signal).unwrap();
     }
 
+    /// Closes the reading ends of both streams.
+    pub(crate) fn stop_listening(&mut self) {
+        self.lines = None;
+        self.child.stdout = None;
+    }
+
+    /// Waits for the end; the exit code.
+    pub(crate) fn code(mut self) -> Option<i32> {
+        self.child.wait().unwrap().code()
+    }
+
     /// Waits for the end; exit code (none: killed), standard output, standard error.
     pub(crate) fn finish(mut self) -> (Option<i32>, String, String) {
         let mut lines = self.lines.take().unwrap();
