@@ -6,6 +6,8 @@ use alloc::string::{String, ToString};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
+use serde::de::IgnoredAny;
+
 use super::{Args, CniError, ErrorCode, NetConf, Version};
 use crate::net::InterfaceName;
 
@@ -159,6 +161,11 @@ pub fn handle_id(network: &str, container_id: &str) -> Arc<str> {
 }
 
 fn configuration(stdin: &[u8]) -> Result<(NetConf, Version), CniError> {
+    // A list would be read as the members in order.
+    let is_object = stdin.trim_ascii_start().first() == Some(&b'{');
+    if !is_object && serde_json::from_slice::<IgnoredAny>(stdin).is_ok() {
+        return Err(CniError::new(ErrorCode::InvalidConfig, "the network configuration is not a JSON object"));
+    }
     let conf: NetConf = serde_json::from_slice(stdin).map_err(|error| {
         let code = if error.is_data() { ErrorCode::InvalidConfig } else { ErrorCode::Decode };
         CniError::new(code, "failed to load netconf").with_details(error.to_string())

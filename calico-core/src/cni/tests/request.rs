@@ -58,6 +58,13 @@ fn every_fault_has_its_code() {
     for text in ["{}", r#"{"name": ""}"#, r#"{"name": "a b"}"#, r#"{"name": "n", "mtu": "big"}"#, "[]"] {
         assert_eq!(code(&env, text), 7, "{text}");
     }
+    for text in ["[]", " [\"0.3.1\", \"net\"]", "null", "7", "\"net\""] {
+        let error = parse(&env, text).unwrap_err();
+        assert_eq!(
+            (error.code.number(), error.to_string().as_str()),
+            (7, "the network configuration is not a JSON object")
+        );
+    }
     assert_eq!(code(&env, r#"{"name": "n", "cniVersion": "0.9.0"}"#), 1);
     assert_eq!(code(&with("CNI_COMMAND", "CHECK"), CONF), 1, "0.3.1 knows no CHECK");
     assert_eq!(code(&with("CNI_COMMAND", "STATUS"), r#"{"name": "n", "cniVersion": "1.0.0"}"#), 1);
