@@ -143,13 +143,14 @@ fn want(request: &Request) -> Want {
     }
 }
 
-/// Addresses with their block's prefix length, and the block as a route; an address that was asked for has full length.
+/// Addresses with their block's prefix length; an address that was asked for has full length. Each is a route as well, of that same
+/// text, as upstream's (`cni-plugin/pkg/ipamplugin/ipam_plugin.go`), whose `calico` hands them on in its own result. They are no routes of
+/// the container: a result without them tells `calico` that the workload's route is still another host's (live migration).
 fn result(assigned: &[Assigned], asked: Option<IpAddr>) -> CniResult {
     let network = |one: &Assigned| if asked.is_some() { Cidr::host(one.address) } else { one.block };
-    let ips = assigned.iter().filter_map(|one| {
-        let address = NodeAddress::new(one.address, network(one).length())?;
-        Some(IpConfig { interface: None, address, gateway: None })
-    });
-    let routes = assigned.iter().map(|one| Route { dst: network(one), gw: None });
+    let addresses = assigned.iter().filter_map(|one| NodeAddress::new(one.address, network(one).length()));
+    let addresses = Vec::from_iter(addresses);
+    let ips = addresses.iter().map(|address| IpConfig { interface: None, address: *address, gateway: None });
+    let routes = addresses.iter().map(|address| Route { dst: *address, gw: None });
     CniResult { ips: ips.collect(), routes: routes.collect(), ..CniResult::default() }
 }

@@ -134,7 +134,8 @@ fn addresses_of(result: &CniResult) -> Result<Vec<Cidr>, CniError> {
     Ok(addresses)
 }
 
-/// The IPAM plugin's result with the interfaces, and addresses narrowed to themselves. Gateways are not the runtime's business.
+/// The IPAM plugin's result with the interfaces, and addresses narrowed to themselves. Gateways are not the runtime's business; routes are
+/// the IPAM plugin's as they are, as upstream's, with `calico-ipam` each address with its block's length.
 fn complete(mut result: CniResult, addresses: &[Cidr], mac: Mac, request: &Request, identity: &Identity) -> CniResult {
     let narrowed = from_endpoint(addresses).ips;
     result.ips = narrowed.into_iter().map(|ip| IpConfig { interface: Some(1), ..ip }).collect();

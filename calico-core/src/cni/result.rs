@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::{CniError, ErrorCode, Version};
-use crate::net::{Cidr, Family, Mac};
+use crate::net::{Family, Mac};
 use crate::resource::NodeAddress;
 
 /// What an attachment consists of.
@@ -58,8 +58,8 @@ pub struct IpConfig {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[expect(clippy::exhaustive_structs, reason = "plugins build it with literals")]
 pub struct Route {
-    /// Destination.
-    pub dst: Cidr,
+    /// Destination; host bits are kept, since upstream's IPAM plugin writes them.
+    pub dst: NodeAddress,
     /// Next hop.
     #[serde(default)]
     pub gw: Option<core::net::IpAddr>,
