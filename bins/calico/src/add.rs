@@ -3,6 +3,7 @@
 use calico_core::cni::{CniError, CniResult, ErrorCode, Identity, Interface, IpConfig, Plan, Request, Step};
 use calico_core::net::{Cidr, Mac};
 use calico_core::resource::NodeAddress;
+use calico_dataplane::workload::AttachRequest;
 use calico_datastore::Stored;
 use calico_ipam::plugin::warn;
 
@@ -101,6 +102,7 @@ async fn repeated(
         return Ok(None);
     }
     let wanted = links::wanted(request, identity, &spec.ip_networks)?;
+    let wanted = AttachRequest { container_mac: spec.mac, ..wanted };
     let plumbing = parts.links.inspect(&wanted);
     let plumbing = plumbing.map_err(|error| links::failure("cannot look at the container", &error))?;
     let mac = plumbing.container.as_ref().and_then(|end| end.mac);

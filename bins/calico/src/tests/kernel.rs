@@ -71,6 +71,32 @@ fn a_broken_attachment_is_made_anew() {
     assert_eq!(Scene::interfaces(&scene.container), ["eth0"]);
 }
 
+/// Packets to the container go to the endpoint's Ethernet address: a container with another one gets none.
+#[test]
+fn another_ethernet_address_is_found_and_repaired() {
+    let scene = Scene::new();
+    let result = scene.add();
+    let check = |result: &Value| {
+        let previous = [("prevResult".to_owned(), result.clone())];
+        scene.act("CHECK", &Value::Object(previous.into_iter().chain(members(scene.conf())).collect()))
+    };
+    assert_eq!(check(&result), (0, String::new()));
+    let mac = result["interfaces"][1]["mac"].as_str().unwrap();
+    let other = calico_core::net::Mac::new([2, 0, 0, 0, 0, 1]);
+    scene.container.run(|| set_mac("eth0", other)).unwrap();
+    let (code, error) = check(&result);
+    assert_eq!((code, document(&error)["code"].as_u64()), (1, Some(3)), "{error}");
+    assert!(error.contains(mac) && error.contains("02:00:00:00:00:01"), "{error}");
+
+    let repaired = scene.add();
+    assert_eq!(repaired["ips"], result["ips"]);
+    assert_eq!(check(&repaired), (0, String::new()));
+    let mut wrong = repaired;
+    wrong["interfaces"][1]["mac"] = "02:00:00:00:00:01".into();
+    let (code, error) = check(&wrong);
+    assert_eq!(code, 1, "the result tells of another one: {error}");
+}
+
 #[test]
 fn a_pod_made_anew_is_safe_from_the_end_of_its_former_self() {
     let mut scene = Scene::new();
@@ -254,6 +280,12 @@ fn delete(interface: &str) {
     let mut routes = RouteSocket::open().unwrap();
     let link = routes.link(interface.parse().unwrap()).unwrap().unwrap();
     routes.carry_out(&[Request::delete_link(link.index)]).unwrap();
+}
+
+fn set_mac(interface: &str, mac: calico_core::net::Mac) {
+    let mut ip = std::process::Command::new("ip");
+    let status = ip.args(["link", "set", interface, "address", &mac.to_string()]).status();
+    assert!(status.expect("`ip` is needed: install the Debian package iproute2").success());
 }
 
 fn document(text: &str) -> Value {
