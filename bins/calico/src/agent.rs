@@ -1,19 +1,35 @@
 //! What the agent does for the plugin: it says when the endpoint's policy is in the kernel, and waits in the plugin's place until the
 //! kernel has freed an interface.
 //!
-//! Until the policy is in the kernel the agent drops all traffic of the interface, so an early return would not be unsafe, only surprising. As with upstream
-//! (`policy_setup_timeout_seconds`), a wait that ends without success is a warning and not a failure.
+//! Until the policy is in the kernel the agent drops all traffic of the interface, so an early return would not be unsafe, only
+//! surprising. As with upstream (`policy_setup_timeout_seconds`), a wait that ends without success is a warning and not a failure: the
+//! ADD is done, and the agent sets the policy up whenever it runs again.
+//!
+//! | Configuration | Wait |
+//! |---|---|
+//! | `policy_setup_timeout_seconds` is 0 | none |
+//! | it is more | so long, whether or not an agent is there yet |
+//! | absent; `control_socket`, the environment, or a file at the default path names an agent | ten seconds |
+//! | absent, and nothing names an agent | none |
+//!
+//! Within that time an agent that is not there, or that goes away, is called again and again: it may just be restarting. An agent that
+//! took the call and then hangs is given two seconds more, for its own answer that time is up.
 
 use std::path::PathBuf;
-use std::time::Duration;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 use calico_cmd::control::{Client, ControlError, DEFAULT_SOCKET, SOCKET_ENV};
 use calico_core::cni::{Identity, NetConf};
 use calico_core::net::InterfaceName;
 use calico_ipam::plugin::{Variables, chain, warn};
 
-/// How long is waited where the configuration does not say, if an agent listens.
+/// How long is waited where the configuration does not say, if there should be an agent.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// No wait is longer, whatever the configuration says.
+const LONGEST: Duration = Duration::from_secs(3600);
+/// Pause before an agent that is away is called again.
+const PAUSE: Duration = Duration::from_millis(20);
 
 /// How long the agent may take to remove an interface, beyond the control protocol's own grace.
 const REMOVAL: Duration = Duration::from_secs(1);
@@ -30,32 +46,46 @@ pub(crate) trait Agent: Send + Sync {
 /// The agent behind its control socket.
 pub(crate) struct ControlSocket {
     path: PathBuf,
-    timeout: Option<Duration>,
+    /// Whether somebody said that there is an agent.
+    is_named: bool,
+    timeout: Duration,
 }
 
 impl ControlSocket {
     /// The socket and the patience that the configuration names.
     pub(crate) fn new(conf: &NetConf, variables: &Variables) -> Self {
         let configured = Some(&conf.control_socket).filter(|path| !path.is_empty());
-        let path = configured.or_else(|| variables.get(SOCKET_ENV)).map_or(DEFAULT_SOCKET, String::as_str);
+        let named = configured.or_else(|| variables.get(SOCKET_ENV));
         let seconds = conf.policy_setup_timeout_seconds.and_then(|seconds| u64::try_from(seconds).ok());
-        Self { path: path.into(), timeout: seconds.map(Duration::from_secs) }
+        Self {
+            path: named.map_or(DEFAULT_SOCKET, String::as_str).into(),
+            is_named: named.is_some() || seconds.is_some(),
+            timeout: seconds.map_or(PATIENCE, Duration::from_secs).min(LONGEST),
+        }
+    }
+
+    /// Waits. A wait that ends without success gives the reason.
+    fn enforced(&self, namespace: &str, name: &str) -> Result<(), ControlError> {
+        if self.timeout.is_zero() || !(self.is_named || self.path.exists()) {
+            return Ok(());
+        }
+        let deadline = Instant::now() + self.timeout;
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let call = Client::connect(&self.path);
+            match call.and_then(|mut agent| agent.wait_endpoint(namespace, name, left)) {
+                Err(error) if error.is_agent_away() && Instant::now() + PAUSE < deadline => sleep(PAUSE),
+                other => return other,
+            }
+        }
     }
 }
 
 impl Agent for ControlSocket {
     fn wait(&self, identity: &Identity) {
-        let timeout = self.timeout.unwrap_or(PATIENCE);
-        if timeout.is_zero() {
-            return;
-        }
         let (namespace, name) = (&identity.namespace, identity.endpoint_name.to_string());
-        let outcome = Client::connect(&self.path).and_then(|mut agent| agent.wait_endpoint(namespace, &name, timeout));
-        match outcome {
-            // Nobody asked for the wait, and nobody is there to wait for.
-            Err(ControlError::Unreachable { .. }) if self.timeout.is_none() => {}
-            Err(error) => warn(format_args!("policy of {namespace}/{name} may not be in force yet: {}", chain(&error))),
-            Ok(()) => {}
+        if let Err(error) = self.enforced(namespace, &name) {
+            warn(format_args!("{}", shortfall(namespace, &name, &error)));
         }
     }
 
@@ -68,6 +98,15 @@ impl Agent for ControlSocket {
             Err(error) => warn(format_args!("calico-node did not remove {interface}: {}", chain(&error))),
         }
     }
+}
+
+/// What the operator is told when an ADD returns before the policy is in the kernel.
+fn shortfall(namespace: &str, name: &str, error: &ControlError) -> String {
+    format!(
+        "warning: the container is attached, but its traffic is denied until calico-node has set up the policy of workload endpoint \
+         {namespace}/{name}: {}",
+        chain(error)
+    )
 }
 
 #[cfg(test)]
@@ -122,7 +161,8 @@ mod tests {
         let enforced = agent(&path, "{\"v\":1,\"id\":1,\"ok\":{\"kind\":\"enforced\"}}\n");
         wait(&json!({"name": "net", "control_socket": path, "policy_setup_timeout_seconds": 3}), &Variables::new());
         let asked = enforced.join().unwrap();
-        assert_eq!((&asked["verb"], &asked["timeout_ms"]), (&json!("wait-endpoint"), &json!(3000)));
+        assert_eq!(asked["verb"], "wait-endpoint");
+        assert!((2_000..=3_000).contains(&asked["timeout_ms"].as_u64().unwrap()), "{asked}");
         assert_eq!((&asked["namespace"], &asked["name"]), (&json!("default"), &json!("n-cni-c1-eth0")));
     }
 
@@ -147,10 +187,54 @@ mod tests {
         let late = agent(&path, "{\"v\":1,\"id\":1,\"error\":{\"code\":\"timeout\",\"message\":\"late\"}}\n");
         let variables = [(SOCKET_ENV.to_owned(), path.to_str().unwrap().to_owned())].into();
         wait(&json!({"name": "net"}), &variables);
-        assert_eq!(late.join().unwrap()["timeout_ms"], 10_000);
-        // Nobody listens any more: neither with nor without a configured wait is that a failure.
-        wait(&json!({"name": "net"}), &variables);
+        let asked = late.join().unwrap()["timeout_ms"].as_u64().unwrap();
+        assert!((9_000..=10_000).contains(&asked), "{asked}");
+        // Nobody listens any more, which is no failure.
         wait(&json!({"name": "net", "policy_setup_timeout_seconds": 1}), &variables);
+    }
+
+    fn socket(path: &Path, is_named: bool, timeout: Duration) -> ControlSocket {
+        ControlSocket { path: path.to_owned(), is_named, timeout }
+    }
+
+    #[test]
+    fn an_agent_that_restarts_is_called_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("s");
+        let dying = UnixListener::bind(&path).unwrap();
+        let restart = {
+            let path = path.clone();
+            std::thread::spawn(move || {
+                // Takes the call and dies; its file stays, and nobody listens on it; then it is there again.
+                drop(dying.accept().unwrap());
+                drop(dying);
+                std::fs::remove_file(&path).unwrap();
+                agent(&path, "{\"v\":1,\"id\":1,\"ok\":{\"kind\":\"enforced\"}}\n").join().unwrap()
+            })
+        };
+        socket(&path, false, Duration::from_secs(60)).enforced("default", "w").unwrap();
+        assert_eq!(restart.join().unwrap()["name"], "w");
+    }
+
+    #[test]
+    fn an_agent_that_stays_away_is_told_of() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("s");
+        let brief = Duration::from_millis(50);
+        assert!(socket(&path, false, brief).enforced("default", "w").is_ok(), "nothing says that there is an agent");
+        assert!(socket(&path, true, brief).enforced("default", "w").unwrap_err().is_agent_away());
+        // A file that nobody listens on any more.
+        drop(UnixListener::bind(&path).unwrap());
+        let error = socket(&path, false, brief).enforced("default", "w").unwrap_err();
+        let told = shortfall("default", "w", &error);
+        assert!(told.contains("denied until calico-node") && told.contains("default/w"), "{told}");
+        assert!(told.contains(path.to_str().unwrap()), "{told}");
+    }
+
+    #[test]
+    fn no_wait_is_endless() {
+        let request = request(&json!({"name": "net", "policy_setup_timeout_seconds": i64::MAX}));
+        assert_eq!(ControlSocket::new(&request.conf, &Variables::new()).timeout, LONGEST);
     }
 
     #[test]

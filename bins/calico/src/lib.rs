@@ -2,7 +2,9 @@
 //!
 //! [`run`] is the program: environment, standard input and output in, exit code out. The flow of an ADD is that of
 //! `calico_core::cni::Plan`: addresses from the IPAM plugin, a veth pair, the WorkloadEndpoint in the datastore, and then the wait until
-//! the agent says that its policy is in the kernel. The plugin never touches policy, and whatever fails, it takes back what it did.
+//! the agent says that its policy is in the kernel. That wait is bounded (`policy_setup_timeout_seconds`, else ten seconds): after it the
+//! ADD succeeds with a warning on standard error, and the container's traffic is denied until the agent has set its policy up. The
+//! plugin never touches policy, and whatever fails, it takes back what it did.
 //!
 //! | Module | |
 //! |---|---|

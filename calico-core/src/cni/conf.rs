@@ -67,7 +67,7 @@ pub struct NetConf {
     pub include_default_routes: bool,
     /// `veth`, the default; `netkit` falls back to it.
     pub device_type: String,
-    /// Longest wait for the endpoint's policy, in seconds; 0: none. Absent: ours, ten seconds if an agent listens.
+    /// Longest wait for the endpoint's policy, in seconds; 0: none. Absent: ours, ten seconds if anything names an agent.
     pub policy_setup_timeout_seconds: Option<i64>,
     /// Ours: the agent's control socket.
     pub control_socket: String,

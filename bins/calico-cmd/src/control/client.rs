@@ -5,7 +5,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::protocol::{Answer, Failure, MAX_LINE, NodeStatus, Reply, Request, Success, VERSION, Verb};
+use super::protocol::{Answer, ErrorCode, Failure, MAX_LINE, NodeStatus, Reply, Request, Success, VERSION, Verb};
 
 /// Time beyond the agent's own deadline that a client waits before it gives the agent up.
 const GRACE: Duration = Duration::from_secs(2);
@@ -43,6 +43,17 @@ pub enum ControlError {
     /// The agent says no.
     #[error("{}", .0.message)]
     Failed(Failure),
+}
+
+impl ControlError {
+    /// Whether the agent is not there, or went away during the request: it may be restarting.
+    pub fn is_agent_away(&self) -> bool {
+        match self {
+            Self::Unreachable { .. } | Self::Lost { .. } => true,
+            Self::Failed(failure) => failure.code == ErrorCode::Stopping,
+            Self::Protocol { .. } => false,
+        }
+    }
 }
 
 /// A connection to the agent.

@@ -44,7 +44,7 @@ impl Scene {
         json!({
             "cniVersion": "1.1.0", "name": "net1", "type": "calico", "nodename": "node-1", "mtu": 1440,
             "datastore_type": "sqlite", "datastore_path": path("calico.db"), "ipam_lock_file": path("ipam.lock"),
-            "control_socket": path("none.sock"),
+            "control_socket": path("none.sock"), "policy_setup_timeout_seconds": 0,
             "ipam": {"type": "calico-ipam", "assign_ipv6": "true"},
             "args": {"org.apache.mesos": {"network_info": {"labels": {"labels": [{"key": "app", "value": "web"}]}}}},
         })
