@@ -23,8 +23,19 @@ pub enum ControlError {
         #[source]
         source: io::Error,
     },
-    /// The connection broke or the agent did not answer in time.
-    #[error("calico-node at {path} did not answer")]
+    /// The agent took the request, or not even that, and said nothing.
+    #[error(
+        "calico-node at {path} did not answer within {} s: it is hung or overloaded; look at its log, or restart it",
+        .patience.as_secs_f32()
+    )]
+    Silent {
+        /// The socket.
+        path: PathBuf,
+        /// How long it was waited for.
+        patience: Duration,
+    },
+    /// The connection broke.
+    #[error("calico-node at {path} closed the connection without an answer")]
     Lost {
         /// The socket.
         path: PathBuf,
@@ -46,10 +57,10 @@ pub enum ControlError {
 }
 
 impl ControlError {
-    /// Whether the agent is not there, or went away during the request: it may be restarting.
+    /// Whether the agent is not there, went away during the request or says nothing: it may be restarting.
     pub fn is_agent_away(&self) -> bool {
         match self {
-            Self::Unreachable { .. } | Self::Lost { .. } => true,
+            Self::Unreachable { .. } | Self::Lost { .. } | Self::Silent { .. } => true,
             Self::Failed(failure) => failure.code == ErrorCode::Stopping,
             Self::Protocol { .. } => false,
         }
@@ -62,6 +73,7 @@ pub struct Client {
     path: PathBuf,
     reader: BufReader<UnixStream>,
     next_id: u64,
+    grace: Duration,
 }
 
 impl Client {
@@ -69,7 +81,7 @@ impl Client {
     pub fn connect(path: &Path) -> Result<Self, ControlError> {
         let stream =
             UnixStream::connect(path).map_err(|source| ControlError::Unreachable { path: path.to_owned(), source })?;
-        Ok(Self { path: path.to_owned(), reader: BufReader::new(stream), next_id: 1 })
+        Ok(Self { path: path.to_owned(), reader: BufReader::new(stream), next_id: 1, grace: GRACE })
     }
 
     /// A picture of the agent.
@@ -111,8 +123,9 @@ impl Client {
     fn call(&mut self, verb: Verb, patience: Duration) -> Result<Success, ControlError> {
         let id = self.next_id;
         self.next_id += 1;
-        let line = self.exchange(&Request { v: VERSION, id, verb }, patience + GRACE);
-        let line = line.map_err(|source| ControlError::Lost { path: self.path.clone(), source })?;
+        let patience = patience.saturating_add(self.grace);
+        let line = self.exchange(&Request { v: VERSION, id, verb }, patience);
+        let line = line.map_err(|source| self.unanswered(source, patience))?;
         let reply: Reply = serde_json::from_slice(&line)
             .map_err(|error| ControlError::Protocol { path: self.path.clone(), detail: error.to_string() })?;
         if reply.id != id {
@@ -122,6 +135,15 @@ impl Client {
         match reply.answer {
             Answer::Ok(success) => Ok(success),
             Answer::Error(failure) => Err(ControlError::Failed(failure)),
+        }
+    }
+
+    fn unanswered(&self, source: io::Error, patience: Duration) -> ControlError {
+        let path = self.path.clone();
+        match source.kind() {
+            // Which of the two a socket's deadline gives depends on the system.
+            io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => ControlError::Silent { path, patience },
+            _ => ControlError::Lost { path, source },
         }
     }
 
@@ -181,6 +203,21 @@ mod tests {
         let error = Client::connect(&path).unwrap().wait_endpoint("ns", "n", Duration::ZERO).unwrap_err();
         assert_eq!(error.to_string(), "waits for eth0");
         thread.join().unwrap();
+    }
+
+    #[test]
+    fn says_how_long_a_silent_agent_was_waited_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("s");
+        // Whoever connects waits in the backlog for ever.
+        let _listener = UnixListener::bind(&path).unwrap();
+        let mut client = Client::connect(&path).unwrap();
+        client.grace = Duration::from_millis(500);
+        let error = client.status().unwrap_err();
+        assert!(matches!(error, ControlError::Silent { .. }), "{error:?}");
+        let told = error.to_string();
+        assert!(told.contains("/s did not answer within 0.5 s"), "{told}");
+        assert!(std::error::Error::source(&error).is_none(), "no errno of the socket");
     }
 
     #[test]
