@@ -14,6 +14,7 @@ use core::fmt;
 
 use serde_json::Value;
 
+pub use self::metadata::{SUBDOMAIN, is_subdomain};
 use super::path::Path;
 use super::{API_VERSION, Fault, Kind, Resource, Scope};
 

@@ -35,7 +35,13 @@ pub enum FaultSort {
 impl Fault {
     /// A value that is refused.
     pub fn value(path: impl fmt::Display, value: Option<String>, reason: impl fmt::Display) -> Self {
-        Self { path: path.to_string(), value, reason: reason.to_string(), offset: None, sort: FaultSort::Value }
+        Self {
+            path: clipped(path.to_string(), MAX_PATH),
+            value: value.map(|value| clipped(value, MAX_VALUE)),
+            reason: clipped(reason.to_string(), MAX_REASON),
+            offset: None,
+            sort: FaultSort::Value,
+        }
     }
 
     /// A mandatory field that is absent.
@@ -57,7 +63,8 @@ impl Fault {
             },
             |near| alloc::format!("did you mean {near}?"),
         );
-        Self { path: path.to_string(), value: None, reason, offset: None, sort: FaultSort::UnknownField }
+        let path = clipped(path.to_string(), MAX_PATH);
+        Self { path, value: None, reason, offset: None, sort: FaultSort::UnknownField }
     }
 
     /// Adds the position inside the value.
@@ -81,6 +88,22 @@ impl fmt::Display for Fault {
             (_, None) => write!(f, "error with field {path} ({reason})"),
         }
     }
+}
+
+/// Most characters of a value that a message shows.
+pub(super) const MAX_VALUE: usize = 200;
+/// Longer than any path that the API has; label keys may be part of it.
+const MAX_PATH: usize = 1000;
+/// Reasons may quote the value.
+const MAX_REASON: usize = 1000;
+
+/// Text whose end is cut off if there is more than `limit` characters of it.
+pub fn clipped(mut text: String, limit: usize) -> String {
+    if let Some((end, _)) = text.char_indices().nth(limit) {
+        text.truncate(end);
+        text.push('…');
+    }
+    text
 }
 
 /// The known name that was most likely meant: same letters in another case, or few edits away.
@@ -127,6 +150,17 @@ mod tests {
         let far = Fault::unknown_field("spec.wibble", "wibble", known.into_iter());
         assert!(far.reason.contains("selector, types, order"));
         assert!(Fault::unknown_field("x", "Selector", known.into_iter()).reason.contains("did you mean selector?"));
+    }
+
+    #[test]
+    fn long_text_is_cut() {
+        let long = "é".repeat(200_000);
+        let fault = Fault::value(&long, Some(long.clone()), &long);
+        assert!(fault.to_string().chars().count() < 2300);
+        assert_eq!(fault.value.as_deref(), Some(&*("é".repeat(200) + "…")));
+        assert!(Fault::unknown_field(&long, &long, ["a"].into_iter()).to_string().len() < 2300);
+        let whole = "é".repeat(200);
+        assert_eq!(Fault::value("x", Some(whole.clone()), "").value, Some(whole));
     }
 
     #[test]

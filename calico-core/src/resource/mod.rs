@@ -31,10 +31,11 @@ mod workload_endpoint_name;
 
 use serde::{Deserialize, Serialize};
 
+pub use check::{SUBDOMAIN, is_subdomain};
 pub use defaults::{
     DEFAULT_ALLOW_PROFILE, DEFAULT_TIER, NAMESPACE_LABEL, ORCHESTRATOR_LABEL, TIER_LABEL, implied_types,
 };
-pub use fault::{Fault, FaultSort};
+pub use fault::{Fault, FaultSort, clipped};
 pub use ip_pool::{AllowedUse, AssignmentMode, EncapMode, IpPoolSpec};
 pub use ipam::{AffinityState, AllocationAttribute, BlockAffinity, IpamBlock, IpamConfig, IpamHandle};
 pub use key::{AffinityOwner, ResourceKey};

@@ -13,6 +13,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use super::Fault;
+use super::fault::MAX_VALUE;
 use super::path::Path;
 
 /// Reads a leaf and writes it in its canonical form.
@@ -260,25 +261,26 @@ fn is_empty(value: &Value) -> bool {
 }
 
 fn mismatch(path: &Path<'_>, value: &Value, wanted: &str) -> Fault {
-    let given = match value {
+    Fault::value(path, shown(value), alloc::format!("expected {wanted}, found {}", sort_of(value)))
+}
+
+/// What sort of value it is, in an operator's words.
+pub(super) const fn sort_of(value: &Value) -> &'static str {
+    match value {
         Value::Null => "nothing",
         Value::Bool(_) => "true or false",
         Value::Number(_) => "a number",
         Value::String(_) => "text",
         Value::Array(_) => "a list",
         Value::Object(_) => "a mapping",
-    };
-    Fault::value(path, shown(value), alloc::format!("expected {wanted}, found {given}"))
+    }
 }
 
 /// Scalars as an operator wrote them; long text is cut.
 pub(super) fn shown(value: &Value) -> Option<String> {
     match value {
-        Value::String(text) if text.len() > 200 => {
-            let cut: String = text.chars().take(200).collect();
-            Some(alloc::format!("{cut}…"))
-        }
-        Value::String(text) => Some(text.clone()),
+        // Not the whole of what may be megabytes; the fault cuts to the limit.
+        Value::String(text) => Some(text.chars().take(MAX_VALUE + 1).collect()),
         Value::Number(_) | Value::Bool(_) => Some(value.to_string()),
         _ => None,
     }

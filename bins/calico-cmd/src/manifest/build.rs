@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 
+use calico_core::resource::clipped;
 use saphyr_parser::{Event, Parser, ScalarStyle, ScanError, Span, Tag};
 use serde_json::{Map, Value};
 
@@ -13,6 +14,8 @@ use super::{MAX_BYTES, scalar};
 const MAX_DEPTH: usize = 64;
 /// Most nodes that all aliases of a file may expand to.
 const MAX_ALIAS_NODES: usize = 100_000;
+/// Most characters of a message, which may quote the text.
+const MAX_REASON: usize = 300;
 
 /// A syntax error.
 #[derive(Debug)]
@@ -59,7 +62,7 @@ enum Content {
 
 impl Builder {
     fn error(&self, position: Position, reason: impl Into<String>) -> BuildError {
-        BuildError { document: self.documents.len() + 1, position, reason: reason.into() }
+        BuildError { document: self.documents.len() + 1, position, reason: clipped(reason.into(), MAX_REASON) }
     }
 
     fn scan_error(&self, error: &ScanError) -> BuildError {

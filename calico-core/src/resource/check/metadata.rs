@@ -81,7 +81,8 @@ impl Checker {
     }
 }
 
-const SUBDOMAIN: &str =
+/// What [`is_subdomain`] asks for, for messages.
+pub const SUBDOMAIN: &str =
     "a name consists of lower-case letters, digits, '-' and '.', and begins and ends with a letter or digit";
 const POLICY_NAME: &str = "a policy's name consists of lower-case letters, digits and '-', with at most one '.' inside";
 const QUALIFIED_NAME: &str =
@@ -102,7 +103,8 @@ fn is_label(text: &str) -> bool {
     text.len() <= 63 && is_label_text(text)
 }
 
-pub(super) fn is_subdomain(text: &str) -> bool {
+/// Whether text is a DNS-1123 subdomain: what objects and namespaces are called.
+pub fn is_subdomain(text: &str) -> bool {
     text.len() <= 253 && text.split('.').all(is_label_text)
 }
 
