@@ -2,7 +2,7 @@
 //!
 //! In comes the text of a file; out come documents in order, each with a JSON value and the positions of its nodes, or the first
 //! syntax error with its place. A file may hold several documents, a document may be a list of objects, and a `…List` object is
-//! replaced by its items.
+//! replaced by its items, wherever it stands among them.
 //!
 //! Scalars follow the core schema of YAML 1.2: `true`, `null`, numbers. What YAML 1.1 adds (`yes`, `on`, `0o`-less octal, sexagesimal
 //! numbers, dates) stays text, so that no value changes silently; a number where text is wanted is refused by the typed reader.
@@ -16,7 +16,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use calico_core::resource::{Fault, FaultSort};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use mark::Marked;
 pub use mark::Position;
@@ -87,24 +87,40 @@ pub fn read(source: &str, text: &str) -> Result<Vec<Document>, SyntaxError> {
 }
 
 impl Document {
-    /// Replaces lists by what they hold.
+    /// Replaces lists by what they hold, lists in lists too: a listing of several kinds is an array of list objects.
     fn expand(mut self, documents: &mut Vec<Self>) {
-        let kind = self.value.get("kind").and_then(Value::as_str).unwrap_or_default();
-        let is_list = kind.ends_with("List") && self.value.get("items").is_some_and(Value::is_array);
-        let (value, marks) = if is_list {
-            let items = self.value.get_mut("items").map(Value::take).unwrap_or_default();
-            (items, self.marks.take_member("items"))
-        } else {
-            (self.value.take(), std::mem::take(&mut self.marks))
-        };
+        let before = documents.len();
+        let (value, marks) = (self.value.take(), std::mem::take(&mut self.marks));
+        if value.is_null() {
+            return;
+        }
+        let is_listing = value.is_array() || is_list_object(&value);
+        self.flatten(value, marks, documents);
+        if is_listing {
+            for (index, document) in documents.iter_mut().skip(before).enumerate() {
+                document.item = Some(index);
+            }
+        }
+    }
+
+    /// The parser's limit on nesting bounds the recursion.
+    fn flatten(&self, value: Value, mut marks: Marked, documents: &mut Vec<Self>) {
         match value {
-            Value::Null => {}
             Value::Array(items) => {
-                for (index, (value, marks)) in items.into_iter().zip(marks.into_elements()).enumerate() {
-                    documents.push(Self { item: Some(index), value, marks, ..self.clone() });
+                for (value, marks) in items.into_iter().zip(marks.into_elements()) {
+                    self.flatten(value, marks, documents);
                 }
             }
-            value => documents.push(Self { value, marks, ..self }),
+            Value::Object(mut list) if is_list_object_of(&list) => {
+                let mut items = list.get_mut("items").map(Value::take).unwrap_or_default();
+                for item in items.as_array_mut().into_iter().flatten() {
+                    inherit_kind(&list, item);
+                }
+                if items.is_array() {
+                    self.flatten(items, marks.take_member("items"), documents);
+                }
+            }
+            value => documents.push(Self { value, marks, ..self.clone() }),
         }
     }
 
@@ -131,6 +147,32 @@ impl Document {
             position,
             excerpt: Excerpt::new(&self.text, position),
         }
+    }
+}
+
+fn is_list_object(value: &Value) -> bool {
+    value.as_object().is_some_and(is_list_object_of)
+}
+
+/// Whether it is a `List` or a list of one kind (`NodeList`). Go writes `null` for the items of an empty one.
+fn is_list_object_of(members: &Map<String, Value>) -> bool {
+    members.get("kind").and_then(Value::as_str).is_some_and(|kind| kind.ends_with(LIST))
+        && members.get("items").is_some_and(|items| items.is_array() || items.is_null())
+}
+
+/// The ending of the kind of a list.
+const LIST: &str = "List";
+
+/// The API leaves kind and version out of the items of a list of one kind.
+fn inherit_kind(list: &Map<String, Value>, item: &mut Value) {
+    let kind = list.get("kind").and_then(Value::as_str).and_then(|kind| kind.strip_suffix(LIST));
+    let (Some(kind), Some(item)) = (kind.filter(|kind| !kind.is_empty()), item.as_object_mut()) else { return };
+    if item.contains_key("kind") || item.contains_key("apiVersion") {
+        return;
+    }
+    item.insert("kind".into(), kind.into());
+    if let Some(version) = list.get("apiVersion") {
+        item.insert("apiVersion".into(), version.clone());
     }
 }
 
@@ -161,29 +203,44 @@ impl fmt::Display for Place {
     }
 }
 
-/// A line of the text with a caret below one of its columns; `Display` prints it over three lines.
+/// A line of the text with a caret below one of its columns; `Display` prints it over three lines. Of a long line only what is
+/// around the caret.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Excerpt {
+    number: usize,
     line: String,
-    position: Position,
+    /// Characters of `line` before the caret.
+    indent: usize,
 }
 
 /// Longest line that is shown whole.
 const MAX_SHOWN: usize = 160;
+/// What stands for text that is left out.
+const OMISSION: char = '…';
 
 impl Excerpt {
     fn new(text: &str, position: Position) -> Self {
         let line = text.lines().nth(position.line.saturating_sub(1)).unwrap_or_default();
+        let length = line.chars().count();
+        let caret = position.column.saturating_sub(1).min(length);
+        let begin = if length > MAX_SHOWN { caret.saturating_sub(MAX_SHOWN / 2) } else { 0 };
         let printable = |c: char| if c.is_control() { ' ' } else { c };
-        Self { line: line.chars().take(MAX_SHOWN).map(printable).collect(), position }
+        let before = (begin > 0).then_some(OMISSION);
+        let after = (length > begin.saturating_add(MAX_SHOWN)).then_some(OMISSION);
+        let shown = line.chars().skip(begin).take(MAX_SHOWN).map(printable);
+        Self {
+            number: position.line,
+            indent: caret - begin + before.iter().count(),
+            line: before.into_iter().chain(shown).chain(after).collect(),
+        }
     }
 }
 
 impl fmt::Display for Excerpt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let number = self.position.line.to_string();
+        let number = self.number.to_string();
         let margin = " ".repeat(number.len());
-        let indent = " ".repeat(self.position.column.saturating_sub(1).min(MAX_SHOWN));
+        let indent = " ".repeat(self.indent);
         write!(f, "{margin} |\n{number} | {}\n{margin} | {indent}^", self.line)
     }
 }

@@ -13,11 +13,31 @@ fn error(text: &str) -> SyntaxError {
 #[test]
 fn documents_lists_and_list_kinds_become_objects_in_order() {
     let text = "---\na: 1\n---\n# nothing\n---\n- b: 2\n- c: 3\n---\nkind: NodeList\nitems:\n- d: 4\n";
-    assert_eq!(values(text), [json!({"a": 1}), json!({"b": 2}), json!({"c": 3}), json!({"d": 4})]);
+    assert_eq!(values(text), [json!({"a": 1}), json!({"b": 2}), json!({"c": 3}), json!({"d": 4, "kind": "Node"})]);
     let documents = read("f.yaml", text).unwrap();
     let places: Vec<_> = documents.iter().map(|document| (document.number, document.item)).collect();
     assert_eq!(places, [(1, None), (3, Some(0)), (3, Some(1)), (4, Some(0))]);
     assert!(values("").is_empty() && values("---\n---\n").is_empty());
+}
+
+#[test]
+fn lists_may_hold_lists() {
+    let text = "- kind: NodeList\n  apiVersion: v\n  items:\n  - a: 1\n  - {kind: K, b: 2}\n- - c: 3\n- kind: List\n  items:\n  - kind: TierList\n    items: null\n  - d: 4\n- kind: BlackList\n- e: 5\n";
+    let documents = read("f.yaml", text).unwrap();
+    let found: Vec<_> = documents.iter().map(|document| (document.item, document.value.clone())).collect();
+    assert_eq!(
+        found,
+        [
+            (Some(0), json!({"a": 1, "kind": "Node", "apiVersion": "v"})),
+            (Some(1), json!({"kind": "K", "b": 2})),
+            (Some(2), json!({"c": 3})),
+            (Some(3), json!({"d": 4})),
+            (Some(4), json!({"kind": "BlackList"})),
+            (Some(5), json!({"e": 5})),
+        ]
+    );
+    let at = |index: usize, path: &str| documents[index].position(&Fault::value(path, None, "")).line;
+    assert_eq!([at(0, "a"), at(2, "c"), at(3, "d"), at(5, "e")], [4, 6, 11, 13]);
 }
 
 #[test]
@@ -62,6 +82,8 @@ fn hostile_documents_are_bounded() {
     assert!(error(&bomb).reason.contains("aliases expand"));
     assert!(error("a: &a [*a]\n").reason.contains("part of what it refers to"));
     error("a: *nowhere\n");
+    let name = "n".repeat(100_000);
+    assert!(error(&format!("{name}: 1\n{name}: 2\n")).to_string().len() < 500);
     assert!(error(&" ".repeat(MAX_BYTES + 1)).reason.contains("larger"));
     assert_eq!(values("a: &x {b: 1}\nc: *x\n"), [json!({"a": {"b": 1}, "c": {"b": 1}})]);
 }
@@ -86,6 +108,22 @@ fn faults_are_found_in_the_text() {
     let place = document.place(&Fault::value("spec.ingress[0].source.selector", None, "x").at_offset(4));
     assert_eq!(place.to_string(), "f.yaml, document 1, line 10, column 22");
     assert_eq!(place.excerpt.to_string(), "   |\n10 |       selector: 'a =='\n   |                      ^");
+}
+
+#[test]
+fn of_a_long_line_only_what_is_around_the_fault_is_shown() {
+    let text = format!("selector: {}!{}\n", "é".repeat(100_000), "b".repeat(100_000));
+    for column in [1, 5, 81, 82, 100_011, 200_000, 200_011, 900_000] {
+        let shown = Excerpt::new(&text, Position { line: 1, column }).to_string();
+        let lines: Vec<&str> = shown.lines().collect();
+        let [_, line, caret] = lines[..] else { panic!("{shown}") };
+        assert!(line.chars().count() <= MAX_SHOWN + 6 && caret.chars().count() <= line.chars().count() + 1, "{shown}");
+        if column == 100_011 {
+            assert_eq!(line.chars().nth(caret.chars().count() - 1), Some('!'), "{shown}");
+        }
+        let (head, tail) = (line.contains("| …"), line.ends_with('…'));
+        assert_eq!((head, tail), (column > 81, column < 200_000), "{shown}");
+    }
 }
 
 proptest! {
