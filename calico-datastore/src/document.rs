@@ -7,7 +7,7 @@
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use calico_core::resource::{Resource, ResourceKey, merge_unknown};
+use calico_core::resource::{Kind, Resource, ResourceKey, merge_unknown};
 use serde_json::Value;
 
 use crate::{BadObject, Batch, Change, DatastoreError, Entry, Revision, Stored};
@@ -34,8 +34,12 @@ pub(crate) fn to_bytes(document: &Value) -> Vec<u8> {
 
 /// What the bytes under a key mean.
 pub(crate) fn decode(key: ResourceKey, bytes: &[u8], revision: Revision) -> Entry {
-    // Very old writers stored a block affinity as nothing at all.
-    let text = if bytes.is_empty() { b"{}" } else { bytes };
+    let text = match bytes {
+        // Very old writers stored a block affinity as nothing at all.
+        b"" if key.kind() == Kind::BlockAffinity => b"{}",
+        b"" => return Err(BadObject { key, revision, reason: "the value is empty".to_owned() }),
+        bytes => bytes,
+    };
     match serde_json::from_slice(text) {
         Ok(document) => decode_value(key, document, revision),
         Err(fault) => Err(BadObject { key, revision, reason: format!("not JSON: {fault}") }),
@@ -45,7 +49,10 @@ pub(crate) fn decode(key: ResourceKey, bytes: &[u8], revision: Revision) -> Entr
 /// What a document under a key means.
 pub(crate) fn decode_value(key: ResourceKey, document: Value, revision: Revision) -> Entry {
     match Resource::decode(key.kind(), &document) {
-        Ok(resource) => Ok(Stored::new(key, Arc::new(resource), Arc::new(document), revision)),
+        Ok(mut resource) => {
+            resource.adopt_key(&key);
+            Ok(Stored::new(key, Arc::new(resource), Arc::new(document), revision))
+        }
         Err(faults) => {
             let mut reason = String::new();
             for fault in faults {
@@ -79,4 +86,40 @@ pub(crate) fn check(batch: &Batch) -> Result<(), DatastoreError> {
 /// The entry as the answer of a `get`.
 pub(crate) fn readable(entry: Entry) -> Result<Stored, DatastoreError> {
     entry.map_err(|bad| DatastoreError::Unreadable { key: bad.key, reason: bad.reason })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn decoded(key: ResourceKey, text: &str) -> Entry {
+        decode(key, text.as_bytes(), Revision::from_raw(1))
+    }
+
+    #[test]
+    fn what_is_no_object_is_a_bad_object() {
+        for kind in Kind::ALL.into_iter().filter(|kind| kind.is_v3()) {
+            for (text, reason) in [
+                ("", "the value is empty"),
+                ("null", "expected a JSON object, found nothing"),
+                ("[]", "expected a JSON object, found a list"),
+                ("5", "expected a JSON object, found a number"),
+            ] {
+                let bad = decoded(ResourceKey::cluster(kind, "x"), text).unwrap_err();
+                assert_eq!(bad.reason, reason, "{kind} {text:?}");
+            }
+        }
+        let (affinity, _) = crate::testing::affinity("host", "10.0.0.0/26");
+        assert!(decoded(affinity.clone(), "").is_ok());
+        assert!(decoded(affinity, "[]").is_err());
+        assert!(decoded(ResourceKey::IpamConfig, "").is_err());
+    }
+
+    #[test]
+    fn a_nameless_object_has_the_name_of_its_key() {
+        let key = ResourceKey::namespaced(Kind::NetworkPolicy, "shop", "web");
+        let stored = decoded(key.clone(), "{}").unwrap();
+        assert_eq!(stored.resource.key(), Some(key));
+        assert_eq!(*stored.raw, serde_json::json!({}));
+    }
 }

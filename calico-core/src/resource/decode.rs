@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 use super::check::{self, Strictness};
 use super::path::Path;
 use super::shape::Reading;
-use super::{API_VERSION, Fault, Kind, Metadata, Object, Resource, ResourceKey, Scope, unread};
+use super::{API_VERSION, Fault, Kind, Metadata, Object, Resource, ResourceKey, Scope, shape, unread};
 
 /// The annotation in which the etcd layout keeps a policy's own name (its key may carry an old tier prefix).
 const NAME_ANNOTATION: &str = "projectcalico.org/metadata";
@@ -47,6 +47,10 @@ impl Resource {
     /// # Errors
     /// At least one fault.
     pub fn decode(kind: Kind, value: &Value) -> Result<Self, Vec<Fault>> {
+        if !value.is_object() {
+            let reason = alloc::format!("expected a JSON object, found {}", shape::sort_of(value));
+            return Err(vec![Fault::value("", None, reason)]);
+        }
         match stored(kind, value) {
             Ok(mut resource) => {
                 unread::mark_unknown(&mut resource, value);
@@ -149,6 +153,22 @@ impl Resource {
             Scope::Namespaced => Some(metadata.namespace.as_deref().filter(|namespace| !namespace.is_empty())?.into()),
         };
         Some(ResourceKey::Named { kind: self.kind(), namespace, name })
+    }
+
+    /// Makes name and namespace those of the key it is stored under, which is what identifies it: whoever finds an object by the name
+    /// that it shows must find this one. A policy under upstream's older key, its tier before its name, keeps the name.
+    pub fn adopt_key(&mut self, key: &ResourceKey) {
+        let ResourceKey::Named { namespace, name, .. } = key else { return };
+        let tier = self.tier().map(ToString::to_string);
+        let Some(metadata) = self.metadata_mut() else { return };
+        let own = metadata.name.as_str();
+        let rest = tier.and_then(|tier| name.strip_prefix(tier.as_str())?.strip_prefix('.'));
+        if own.is_empty() || (own != &**name && rest != Some(own)) {
+            metadata.name = name.to_string();
+        }
+        if metadata.namespace.as_deref() != namespace.as_deref() {
+            metadata.namespace = namespace.as_deref().map(ToString::to_string);
+        }
     }
 
     /// Upstream stores policies under their own name since 3.32, and under `default.` + name before; the annotation, where present,

@@ -245,3 +245,47 @@ fn a_list_is_no_mapping() {
     let faults = Resource::decode(Kind::Node, &json!({"metadata": {"name": "n"}, "spec": []})).unwrap_err();
     assert_eq!(paths(&faults), ["spec"]);
 }
+
+#[test]
+fn only_an_object_is_an_object() {
+    for kind in Kind::ALL {
+        for (value, found) in [
+            (json!(null), "nothing"),
+            (json!([]), "a list"),
+            (json!([{}]), "a list"),
+            (json!(5), "a number"),
+            (json!(""), "text"),
+            (json!(true), "true or false"),
+        ] {
+            let faults = Resource::decode(kind, &value).unwrap_err();
+            let told: Vec<_> = faults.iter().map(ToString::to_string).collect();
+            assert_eq!(told, [alloc::format!("expected a JSON object, found {found}")], "{kind} {value}");
+        }
+    }
+}
+
+#[test]
+fn the_key_identifies() {
+    let adopted = |kind: Kind, metadata: Value, spec: Value, key: &ResourceKey| {
+        let mut resource = Resource::decode(kind, &json!({"metadata": metadata, "spec": spec})).unwrap();
+        resource.adopt_key(key);
+        let metadata = resource.metadata().unwrap();
+        (metadata.name.clone(), metadata.namespace.clone())
+    };
+    let node = ResourceKey::cluster(Kind::Node, "n");
+    for metadata in [json!({}), json!({"name": "other"}), json!({"name": "n", "namespace": "x"})] {
+        assert_eq!(adopted(Kind::Node, metadata, json!({}), &node), ("n".into(), None));
+    }
+    let set = ResourceKey::namespaced(Kind::NetworkSet, "a", "s");
+    for metadata in [json!({}), json!({"name": "s", "namespace": "b"})] {
+        assert_eq!(adopted(Kind::NetworkSet, metadata, json!({}), &set), ("s".into(), Some("a".into())));
+    }
+    let policy = |tier: &str, name: &str, key: &str| {
+        let key = ResourceKey::cluster(Kind::GlobalNetworkPolicy, key);
+        adopted(Kind::GlobalNetworkPolicy, json!({"name": name}), json!({"tier": tier}), &key).0
+    };
+    assert_eq!(policy("", "default.web", "default.web"), "web");
+    assert_eq!(policy("security", "web", "security.web"), "web");
+    assert_eq!(policy("security", "web", "platform.web"), "platform.web");
+    assert_eq!(policy("default", "web", "other"), "other");
+}
