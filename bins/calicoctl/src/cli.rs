@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use calico_core::resource::{SUBDOMAIN, is_subdomain};
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 
 const EXAMPLES: &str = "\
@@ -94,8 +95,19 @@ pub(crate) struct FileOptions {
     #[arg(long)]
     pub(crate) skip_empty: bool,
     /// Namespace of resources that name none [default: default]
-    #[arg(short, long, value_name = "NAMESPACE")]
-    pub(crate) namespace: Option<String>,
+    #[arg(short, long, value_name = "NAMESPACE", value_parser = namespace)]
+    namespace: Option<String>,
+}
+
+impl FileOptions {
+    /// The namespace that was named. Nothing between quotes (a script's unset variable) names none, as upstream.
+    pub(crate) fn namespace(&self) -> Option<&str> {
+        self.namespace.as_deref().filter(|namespace| !namespace.is_empty())
+    }
+}
+
+fn namespace(text: &str) -> Result<String, &'static str> {
+    if text.is_empty() || is_subdomain(text) { Ok(text.to_owned()) } else { Err(SUBDOMAIN) }
 }
 
 #[derive(Debug, Clone, Args)]

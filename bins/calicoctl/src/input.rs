@@ -1,10 +1,12 @@
 //! Files to checked resources. Everything is read and checked before anything is done.
 
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use calico_cmd::manifest::{self, Document, MAX_BYTES};
-use calico_core::resource::{Fault, FaultSort, Kind, Resource, ResourceKey, Scope};
+use calico_cmd::manifest::{self, Document, MAX_BYTES, Place};
+use calico_core::resource::{Fault, FaultSort, Kind, Resource, ResourceKey, Scope, clipped};
 use calico_datastore::client::Client;
 use serde_json::Value;
 
@@ -14,6 +16,9 @@ use crate::failure::{Failure, InputFault};
 /// Namespace of resources that name none.
 pub(crate) const DEFAULT_NAMESPACE: &str = "default";
 
+/// Most characters of a kind or version that a message shows.
+const MAX_SHOWN: usize = 200;
+
 /// What `-f -` is called in messages.
 const STDIN: &str = "standard input";
 
@@ -22,8 +27,8 @@ const STDIN: &str = "standard input";
 pub(crate) struct Item {
     pub(crate) kind: Kind,
     pub(crate) resource: Resource,
-    /// The document as given, with fields that only newer versions know.
-    pub(crate) given: Value,
+    /// The document as given, with fields that only newer versions know, and its namespace filled in.
+    pub(crate) document: Document,
 }
 
 /// The documents of all files, not yet checked.
@@ -108,17 +113,56 @@ pub(crate) async fn check(
 ) -> Result<Vec<Item>, Failure> {
     let mut items = Vec::with_capacity(documents.len());
     let mut faults = Vec::new();
+    let mut seen = Seen::default();
     for document in documents {
         match item(&document, namespace, client).await {
-            Ok(item) => items.push(item),
+            Ok(item) => {
+                faults.extend(item.resource.key().and_then(|key| seen.note(key, verb, &document)));
+                items.push(item);
+            }
             Err(refusal) => faults.extend(refusal.into_faults(verb, &document)),
         }
     }
     if faults.is_empty() { Ok(items) } else { Err(Failure::Input(faults)) }
 }
 
+/// Whether an input may name a resource twice.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Repeats {
+    Accepted,
+    /// For this verb not.
+    Refused(&'static str),
+}
+
+/// The resources of an input so far, and where they stand.
+#[derive(Default)]
+struct Seen(HashMap<ResourceKey, Place>);
+
+impl Seen {
+    /// Notes a resource; a second one under the same key is a fault: which of them was meant?
+    fn note(&mut self, key: ResourceKey, verb: &'static str, document: &Document) -> Option<InputFault> {
+        let place = document.place(&Fault::value("metadata.name", None, ""));
+        match self.0.entry(key) {
+            Entry::Vacant(free) => {
+                free.insert(place);
+                None
+            }
+            Entry::Occupied(taken) => {
+                let (key, first) = (taken.key(), taken.get());
+                let message = format!("{key} is given twice, first at {first}");
+                Some(InputFault::Refused { verb, kind: key.kind(), message, place: Box::new(place) })
+            }
+        }
+    }
+}
+
 /// Keys of the documents' resources, for verbs that do not need the rest.
-pub(crate) fn keys(documents: Vec<Document>, namespace: Option<&str>) -> Result<Vec<ResourceKey>, Failure> {
+pub(crate) fn keys(
+    documents: Vec<Document>,
+    namespace: Option<&str>,
+    repeats: Repeats,
+) -> Result<Vec<ResourceKey>, Failure> {
+    let mut seen = Seen::default();
     let mut keys = Vec::with_capacity(documents.len());
     let mut faults = Vec::new();
     for mut document in documents {
@@ -129,7 +173,12 @@ pub(crate) fn keys(documents: Vec<Document>, namespace: Option<&str>) -> Result<
             key_of(kind, &document.value).or_else(computed).ok_or_else(|| refused(Fault::missing("metadata.name")))
         });
         match found {
-            Ok(key) => keys.push(key),
+            Ok(key) => {
+                if let Repeats::Refused(verb) = repeats {
+                    faults.extend(seen.note(key.clone(), verb, &document));
+                }
+                keys.push(key);
+            }
             Err(refusal) => faults.extend(refusal.into_faults("read", &document)),
         }
     }
@@ -177,7 +226,9 @@ async fn item(document: &Document, namespace: Option<&str>, client: Option<&Clie
         }
     };
     resource.fill_defaults().map_err(|fault| Refusal::Faults(kind, vec![fault]))?;
-    Ok(Item { kind, resource, given })
+    let mut document = document.clone();
+    document.value = given;
+    Ok(Item { kind, resource, document })
 }
 
 fn only_unknown(faults: &[Fault]) -> bool {
@@ -209,7 +260,8 @@ fn kind_of(document: &Document) -> Result<Kind, Refusal> {
     };
     let known = Kind::from_name(kind).filter(|_| version == calico_core::resource::API_VERSION);
     known.ok_or_else(|| {
-        let mut message = format!("unknown resource type ({kind}) and/or version ({version})");
+        let [shown, version] = [kind, version].map(|text| clipped(text.to_owned(), MAX_SHOWN));
+        let mut message = format!("unknown resource type ({shown}) and/or version ({version})");
         let is_known = Kind::from_name(kind).is_some();
         if is_known {
             message += &format!("\n  the version is {}", calico_core::resource::API_VERSION);

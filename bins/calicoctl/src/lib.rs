@@ -8,6 +8,8 @@ mod command;
 mod failure;
 mod input;
 mod output;
+mod rehearse;
+mod warning;
 mod write;
 
 use std::ffi::OsString;

@@ -45,11 +45,11 @@ fn draft(item: &Item) -> Draft {
         metadata.uid = None;
         metadata.creation_timestamp = None;
     }
-    Draft { resource, document: Some(item.given.clone()) }
+    Draft { resource, document: Some(item.document.value.clone()) }
 }
 
 /// The error, and for an outdated document both versions.
-fn told(error: &ClientError, item: &Item) -> String {
+pub(crate) fn told(error: &ClientError, item: &Item) -> String {
     let given = item.resource.metadata().and_then(|metadata| metadata.resource_version.as_deref());
     match (error, given) {
         (ClientError::Store(DatastoreError::Conflict { current: Some(current), .. }), Some(given)) => format!(

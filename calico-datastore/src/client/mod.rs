@@ -12,6 +12,7 @@ mod claims;
 mod error;
 mod node;
 mod pool;
+mod rehearsal;
 mod rules;
 #[cfg(test)]
 mod tests;
@@ -22,6 +23,7 @@ use calico_core::resource::{Fault, Kind, Resource, ResourceKey, merge_newer};
 use serde_json::Value;
 
 pub use self::error::ClientError;
+pub use self::rehearsal::{Intent, Rehearsal};
 use crate::Datastore;
 use crate::{Clock, DatastoreError, IdSource, Listing, Revision, Scope, Stored, Write, document};
 
@@ -126,16 +128,13 @@ impl Client {
     /// Stores a new object.
     pub async fn create(&self, draft: impl Into<Draft> + Send) -> Result<Stored, ClientError> {
         let Draft { mut resource, document } = draft.into();
-        if let Some(version) = resource.metadata().and_then(|metadata| metadata.resource_version.clone()) {
-            let reason = "field must not be set for a Create request";
-            return Err(Fault::value("metadata.resourceVersion", Some(version), reason).into());
-        }
+        refuse_revision(&resource)?;
         resource.fill_defaults()?;
         let key = key_of(&resource)?;
         if rules::is_built_in(&key) {
             return Err(DatastoreError::AlreadyExists { key, current: None }.into());
         }
-        rules::before_create(&*self.store, &resource).await?;
+        rules::before_create(&*self.store, &resource, &rehearsal::Made::default()).await?;
         self.identify(&mut resource);
         let base = document.map(Arc::new);
         let mut write = Write::create(key.clone(), Arc::new(resource));
@@ -202,11 +201,7 @@ impl Client {
     /// Writes the draft over what was read.
     async fn replace(&self, draft: &Prepared, read: Stored) -> Result<Applied, ClientError> {
         let Draft { mut resource, document } = draft.draft.clone();
-        if let Some(wanted) = draft.revision
-            && wanted != read.revision
-        {
-            return Err(DatastoreError::Conflict { key: read.key.clone(), current: Some(Box::new(read)) }.into());
-        }
+        let read = conflict_unless(draft.revision, read)?;
         keep_identity(&mut resource, &read.resource);
         rules::before_update(&read.resource, &resource)?;
         let base = match document {
@@ -282,6 +277,27 @@ fn key_of(resource: &Resource) -> Result<ResourceKey, ClientError> {
         let named = resource.metadata().is_some_and(|metadata| !metadata.name.is_empty());
         Fault::missing(if named { "metadata.namespace" } else { "metadata.name" }).into()
     })
+}
+
+/// A new object has no revision yet.
+fn refuse_revision(resource: &Resource) -> Result<(), ClientError> {
+    match resource.metadata().and_then(|metadata| metadata.resource_version.clone()) {
+        Some(version) => {
+            let reason = "field must not be set for a Create request";
+            Err(Fault::value("metadata.resourceVersion", Some(version), reason).into())
+        }
+        None => Ok(()),
+    }
+}
+
+/// What was read, if it is at the revision that the caller named.
+fn conflict_unless(wanted: Option<Revision>, read: Stored) -> Result<Stored, ClientError> {
+    match wanted {
+        Some(wanted) if wanted != read.revision => {
+            Err(DatastoreError::Conflict { key: read.key.clone(), current: Some(Box::new(read)) }.into())
+        }
+        _ => Ok(read),
+    }
 }
 
 /// The revision that a draft names.

@@ -7,16 +7,23 @@ use calico_core::resource::{AllowedUse, Fault, IpPoolSpec, Kind, Object, Resourc
 use super::{ClientError, claims};
 use crate::{Datastore, DatastoreError, Revision, Scope, Write};
 
-pub(super) async fn before_create(store: &dyn Datastore, new: &Object<IpPoolSpec>) -> Result<(), ClientError> {
+/// `made` are pools that are to be taken for stored beside those that are.
+pub(super) async fn before_create(
+    store: &dyn Datastore,
+    new: &Object<IpPoolSpec>,
+    made: &[Object<IpPoolSpec>],
+) -> Result<(), ClientError> {
     let cidr = new.spec.cidr;
     let refused = |reason: String| Err(Fault::value("spec.cidr", Some(cidr.to_string()), reason).into());
     let pools = store.list(&Scope::Kind(Kind::IpPool)).await?;
-    for stored in pools.entries.iter().flatten() {
-        let Resource::IpPool(other) = &*stored.resource else { continue };
-        if stored.key.name() != Some(&new.metadata.name) && other.spec.cidr.overlaps(&cidr) {
-            let (name, taken) = (&other.metadata.name, other.spec.cidr);
-            return refused(format!("IPPool({}) CIDR overlaps with IPPool({name}) CIDR {taken}", new.metadata.name));
-        }
+    let stored = pools.entries.iter().flatten().filter_map(|stored| match &*stored.resource {
+        Resource::IpPool(other) => Some(other),
+        _ => None,
+    });
+    let mut others = stored.chain(made).filter(|other| other.metadata.name != new.metadata.name);
+    if let Some(other) = others.find(|other| other.spec.cidr.overlaps(&cidr)) {
+        let (name, taken) = (&other.metadata.name, other.spec.cidr);
+        return refused(format!("IPPool({}) CIDR overlaps with IPPool({name}) CIDR {taken}", new.metadata.name));
     }
     let blocks = store.list(&Scope::Kind(Kind::IpamBlock)).await?;
     for stored in blocks.entries.iter().flatten() {

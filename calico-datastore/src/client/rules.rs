@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use calico_core::resource::{DEFAULT_ALLOW_PROFILE, Kind, Resource, ResourceKey};
 
+use super::rehearsal::Made;
 use super::{ClientError, pool};
 use crate::{BadObject, Datastore, DatastoreError, Listing, Revision, Scope, Stored};
 
@@ -45,8 +46,9 @@ pub(super) fn protected(operation: &'static str, key: &ResourceKey) -> ClientErr
     ClientError::NotSupported { operation, key: key.clone(), reason: "it is built in".to_owned() }
 }
 
-pub(super) async fn before_create(store: &dyn Datastore, resource: &Resource) -> Result<(), ClientError> {
-    if let Some(tier) = resource.tier() {
+/// `made` is what is to be taken for stored beside what is.
+pub(super) async fn before_create(store: &dyn Datastore, resource: &Resource, made: &Made) -> Result<(), ClientError> {
+    if let Some(tier) = resource.tier().filter(|tier| !made.tiers.contains(*tier)) {
         // Present is enough: an unreadable tier is somebody else's trouble, and the policy stays enforced in it.
         match store.get(&ResourceKey::cluster(Kind::Tier, tier)).await {
             Ok(_) | Err(DatastoreError::Unreadable { .. }) => {}
@@ -54,7 +56,7 @@ pub(super) async fn before_create(store: &dyn Datastore, resource: &Resource) ->
         }
     }
     match resource {
-        Resource::IpPool(new) => pool::before_create(store, new).await,
+        Resource::IpPool(new) => pool::before_create(store, new, &made.pools).await,
         _ => Ok(()),
     }
 }

@@ -357,3 +357,46 @@ async fn a_deleted_node_takes_its_endpoints_addresses_and_claims_along() {
     let again = client.delete(&ResourceKey::cluster(Kind::Node, "n1"), None).await.unwrap_err();
     assert!(again.is_not_found());
 }
+
+#[tokio::test]
+async fn a_rehearsal_answers_as_the_writes_would_and_writes_nothing() {
+    let (store, client) = client();
+    client.initialise().await.unwrap();
+    let stored = client.create(user_tier("there", 1.0)).await.unwrap();
+    client.create(pool("ten", "10.0.0.0/16")).await.unwrap();
+    let mut stale = (*stored.resource).clone();
+    stale.metadata_mut().unwrap().resource_version = Some("7777".to_owned());
+    let series = [
+        (Intent::Apply, policy("lost.a", "lost")),
+        (Intent::Create, user_tier("there", 1.0)),
+        (Intent::Update, user_tier("new", 1.0)),
+        (Intent::Create, user_tier("new", 1.0)),
+        (Intent::Create, policy("new.a", "new")),
+        (Intent::Apply, policy("there.a", "there")),
+        (Intent::Apply, policy("default.a", "default")),
+        (Intent::Apply, stale),
+        (Intent::Create, pool("overlapping", "10.0.1.0/24")),
+        (Intent::Create, pool("twenty", "10.20.0.0/16")),
+        (Intent::Apply, pool("overlapping-new", "10.20.1.0/24")),
+        (Intent::Apply, pool("ten", "10.9.0.0/16")),
+        (Intent::Apply, Resource::default_allow_profile()),
+    ];
+    let before = store.list(&Scope::All).await.unwrap();
+    let mut rehearsal = Rehearsal::new(&client);
+    let mut rehearsed = Vec::new();
+    for (intent, resource) in &series {
+        rehearsed.push(rehearsal.write(*intent, resource).await.map_err(|error| error.to_string()));
+    }
+    assert_eq!(store.list(&Scope::All).await.unwrap(), before);
+    for ((intent, resource), expected) in series.into_iter().zip(&rehearsed) {
+        let done = match intent {
+            Intent::Create => client.create(resource).await.map(drop),
+            Intent::Update => client.update(resource).await.map(drop),
+            Intent::Apply => client.apply(resource).await.map(drop),
+        };
+        assert_eq!(done.map_err(|error| error.to_string()), *expected);
+    }
+    let passed: Vec<_> = rehearsed.iter().map(Result::is_ok).collect();
+    let (y, n) = (true, false);
+    assert_eq!(passed, [n, n, n, y, y, y, y, n, n, y, n, n, n]);
+}

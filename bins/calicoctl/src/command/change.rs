@@ -3,12 +3,14 @@
 use std::path::Path;
 
 use calico_core::resource::ResourceKey;
+use calico_datastore::client::Intent;
 
 use super::{Context, report, targets};
 use crate::cli::{DeleteArgs, FileArgs};
-use crate::failure::Failure;
-use crate::input;
+use crate::failure::{Failure, printable};
+use crate::input::{self, Item};
 use crate::write::{self, Outcome};
+use crate::{rehearse, warning};
 
 /// How a file's resources are written.
 #[derive(Debug, Clone, Copy)]
@@ -26,9 +28,17 @@ impl Verb {
             Self::Replace => ("replace", "replaced"),
         }
     }
+
+    const fn intent(self) -> Intent {
+        match self {
+            Self::Apply => Intent::Apply,
+            Self::Create { .. } => Intent::Create,
+            Self::Replace => Intent::Update,
+        }
+    }
 }
 
-/// Reads and checks everything, then writes in the order given.
+/// Reads and checks everything, against the datastore too, then writes in the order given.
 pub(super) async fn write(
     verb: Verb,
     input: &FileArgs,
@@ -38,12 +48,13 @@ pub(super) async fn write(
     let (word, past) = verb.words();
     let documents = input::documents(&input.files, &input.options, context.stdin)?;
     let client = context.client(config).await?;
-    let namespace = input.options.namespace.as_deref();
+    let namespace = input.options.namespace();
     let items = input::check(documents, word, namespace, Some(&client)).await?;
     if let Err(error) = client.initialise().await {
         // As upstream: an operator may lack the right to write tiers and still apply policies.
         tracing::info!(%error, "the cluster's own tiers are not all there");
     }
+    rehearse::check(&client, word, verb.intent(), matches!(verb, Verb::Create { skip_exists: true }), &items).await?;
     let mut outcomes = Vec::with_capacity(items.len());
     for item in &items {
         let outcome = match verb {
@@ -51,6 +62,9 @@ pub(super) async fn write(
             Verb::Create { skip_exists } => write::create(&client, item, skip_exists).await,
             Verb::Replace => write::replace(&client, item).await,
         };
+        if outcome.is_ok() {
+            warn(item, context)?;
+        }
         outcomes.push((item.kind, outcome));
     }
     finish(report::summary(word, past, &outcomes), context)
@@ -59,7 +73,10 @@ pub(super) async fn write(
 /// Reads and checks everything, without a datastore.
 pub(super) async fn validate(input: &FileArgs, context: &mut Context<'_>) -> Result<(), Failure> {
     let documents = input::documents(&input.files, &input.options, context.stdin)?;
-    let items = input::check(documents, "validate", input.options.namespace.as_deref(), None).await?;
+    let items = input::check(documents, "validate", input.options.namespace(), None).await?;
+    for item in &items {
+        warn(item, context)?;
+    }
     let outcomes: Vec<(_, Outcome)> = items.iter().map(|item| (item.kind, Ok(()))).collect();
     finish(report::summary("validate", "validated", &outcomes), context)
 }
@@ -81,7 +98,7 @@ pub(super) async fn delete(args: &DeleteArgs, config: Option<&Path>, context: &m
         keys
     } else {
         let documents = input::documents(&target.files, &target.options, context.stdin)?;
-        let mut keys = input::keys(documents, target.options.namespace.as_deref())?;
+        let mut keys = input::keys(documents, target.options.namespace(), input::Repeats::Refused("delete"))?;
         // What was applied last depends on what came before it: policies on their tier.
         keys.reverse();
         keys
@@ -92,6 +109,13 @@ pub(super) async fn delete(args: &DeleteArgs, config: Option<&Path>, context: &m
         outcomes.push((key.kind(), write::delete(&client, key, args.skip_not_exists).await));
     }
     finish(report::deletions(&outcomes), context)
+}
+
+fn warn(item: &Item, context: &mut Context<'_>) -> Result<(), Failure> {
+    for line in warning::of(item).iter().flat_map(|warning| warning.lines()) {
+        writeln!(context.stderr, "{}", printable(line))?;
+    }
+    Ok(())
 }
 
 fn finish((text, failure): (String, Option<Failure>), context: &mut Context<'_>) -> Result<(), Failure> {

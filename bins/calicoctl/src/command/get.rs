@@ -32,13 +32,13 @@ pub(super) async fn get(args: &GetArgs, config: Option<&Path>, context: &mut Con
         }
     } else {
         let documents = input::documents(&target.files, &target.options, context.stdin)?;
-        let keys = input::keys(documents, target.options.namespace.as_deref())?;
+        let keys = input::keys(documents, target.options.namespace(), input::Repeats::Accepted)?;
         let client = context.client(config).await?;
         for key in keys {
             found.push(named(&client, key.kind(), std::iter::once(key), &mut errors).await);
         }
     }
-    let with_namespace = args.all_namespaces || target.options.namespace.is_some();
+    let with_namespace = args.all_namespaces || target.options.namespace().is_some();
     let nothing = found.iter().all(|found| found.listed.is_none() && found.resources.is_empty());
     if !nothing || errors.is_empty() {
         let show = Show {

@@ -122,7 +122,7 @@ fn targets(target: &Target, all_namespaces: bool) -> Result<Vec<(Kind, Option<St
     if kinds.len() > 1 && !target.names.is_empty() {
         return Err(Failure::Usage("names can be given for one kind only".into()));
     }
-    let namespace = target.options.namespace.as_deref();
+    let namespace = target.options.namespace();
     let with_namespace = |kind: Kind| match (kind.scope(), namespace) {
         (Scope::Cluster, Some(_)) => Err(Failure::message(format_args!("{kind} is not namespaced"))),
         (Scope::Cluster, None) => Ok((kind, None)),

@@ -61,6 +61,28 @@ fn bad_values() {
 }
 
 #[test]
+fn long_text_is_cut() {
+    let long = "x".repeat(200_000);
+    for bad in [
+        format!("{POLICY}  selector: \"role == '{long}' {long}\"\n"),
+        format!("{POLICY}  {long}: 1\n"),
+        format!("{POLICY}  {long}: 1\n  {long}: 1\n"),
+        format!("apiVersion: {long}\nkind: {long}\n"),
+        format!("apiVersion: projectcalico.org/v3\nkind: Node\nmetadata: {{name: {long}}}\n"),
+        format!("apiVersion: projectcalico.org/v3\nkind: NetworkPolicy\nmetadata: {{name: x, namespace: {long}}}\n"),
+        format!("apiVersion: projectcalico.org/v3\nkind: IPPool\nmetadata: {{name: p}}\nspec: {{cidr: {long}}}\n"),
+        format!("{POLICY}  order: {long}\n  ingress: [{{action: {long}}}]\n"),
+    ] {
+        for line in ["apply -f -", "apply -f - -n other"] {
+            let run = Cluster::new().type_in(line, &bad);
+            assert_eq!(run.code, 1);
+            let longest = run.stderr.lines().map(str::len).max();
+            assert!(longest < Some(2500), "{longest:?}: {}", run.stderr.chars().take(300).collect::<String>());
+        }
+    }
+}
+
+#[test]
 fn no_value_moves_the_cursor() {
     let run = Cluster::new().type_in("apply -f -", &format!("{POLICY}  selector: \"\\e[2J\\a\"\n"));
     assert_eq!(run.code, 1);
@@ -123,6 +145,7 @@ fn wrong_usage() {
         ("usage-delete-nothing", "delete gnp"),
         ("usage-names-of-many", "get gnp,np a"),
         ("usage-all-and-namespace", "get np -A -n x"),
+        ("usage-bad-namespace", "get np -n Bad_NS"),
     ] {
         let run = Cluster::new().type_in(line, "");
         assert_eq!((run.code, run.stdout.as_str()), (2, ""), "{line}: {run:?}");

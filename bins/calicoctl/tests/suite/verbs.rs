@@ -139,12 +139,132 @@ fn the_built_in_profile_is_there_and_cannot_be_changed() {
     }
 }
 
+/// Only somebody else's write between check and write can make one of several fail.
 #[test]
 fn one_failure_does_not_stop_the_others() {
     let cluster = cluster();
-    let documents = [policy("one", "{}"), policy("allow-dns", "{}"), policy("three", "{}")].join("---\n");
+    let documents = [policy("one", "{}"), policy("two", "{}"), policy("three", "{}")].join("---\n");
+    cluster.store.faults().conflict_next(1);
     golden("partial.txt", &cluster.type_in("create -f -", &documents).transcript());
     cluster.done("get gnp three", "");
+}
+
+#[test]
+fn what_the_datastore_would_refuse_is_found_before_the_first_write() {
+    let cluster = cluster();
+    let before = count(&cluster);
+    let tier = |name: &str| format!("apiVersion: projectcalico.org/v3\nkind: Tier\nmetadata: {{name: {name}}}\n");
+    let pool = |name: &str, cidr: &str| {
+        format!(
+            "apiVersion: projectcalico.org/v3\nkind: IPPool\nmetadata: {{name: {name}}}\nspec: {{cidr: {cidr}, natOutgoing: true}}\n"
+        )
+    };
+    let new = policy("new", "{}");
+    let refused = |name: &str, line: &str, documents: &[String]| {
+        let run = cluster.type_in(line, &documents.join("---\n"));
+        assert_eq!(run.code, 1, "{name}: {run:?}");
+        golden(&format!("{name}.txt"), &run.transcript());
+        assert_eq!(count(&cluster), before, "{name}");
+    };
+    refused("early-no-tier", "apply -f -", &[new.clone(), policy("lost.one", "{tier: lost}")]);
+    refused("early-absent", "replace -f -", &[policy("allow-dns", "{order: 99}"), new.clone(), policy("new2", "{}")]);
+    refused("early-exists", "create -f -", &[new.clone(), policy("allow-dns", "{}")]);
+    refused("early-pools", "apply -f -", &[pool("p1", "10.99.0.0/16"), pool("p2", "10.99.1.0/24")]);
+    refused(
+        "early-built-in",
+        "apply -f -",
+        &[
+            new.clone(),
+            "apiVersion: projectcalico.org/v3\nkind: Profile\nmetadata: {name: projectcalico-default-allow}\n".into(),
+        ],
+    );
+    cluster.store.faults().fail_next(9);
+    let run = cluster.type_in("apply -f -", &[new.clone(), policy("new2", "{}")].join("---\n"));
+    cluster.store.faults().fail_next(0);
+    assert!(run.code == 1 && run.stderr.ends_with("Nothing was changed.\n"), "{run:?}");
+    assert_eq!(count(&cluster), before);
+    assert!(!cluster.done("get gnp allow-dns -o yaml", "").contains("order: 99"));
+    let documents = [tier("fresh"), policy("fresh.one", "{tier: fresh}")].join("---\n");
+    assert_eq!(cluster.done("create -f -", &documents), "Successfully created 2 resource(s)\n");
+    let skipped = [policy("allow-dns", "{}"), new].join("---\n");
+    cluster.done("create -f - --skip-exists", &skipped);
+}
+
+#[test]
+fn the_same_object_twice_is_refused() {
+    let cluster = cluster();
+    let before = count(&cluster);
+    let twice = [policy("one", "{order: 1}"), policy("two", "{}"), policy("one", "{order: 2}")].join("---\n");
+    for verb in ["apply", "create", "replace", "validate", "delete"] {
+        let run = cluster.type_in(&format!("{verb} -f -"), &twice);
+        assert_eq!((run.code, run.stdout.as_str()), (1, ""), "{run:?}");
+        golden("twice.txt", &run.stderr.replace(&format!("failed to {verb} "), "failed to VERB "));
+        assert_eq!(count(&cluster), before, "{verb}");
+    }
+    let set = |namespace: &str| {
+        format!("apiVersion: projectcalico.org/v3\nkind: NetworkSet\nmetadata: {{name: s{namespace}}}\n")
+    };
+    let run = cluster.type_in("apply -f -", &[set(""), set(", namespace: default")].join("---\n"));
+    assert!(run.stderr.contains("NetworkSet(default/s) is given twice"), "{run:?}");
+    cluster.done("apply -f -", &[set(""), set(", namespace: other")].join("---\n"));
+    let dns = policy("allow-dns", "{}");
+    cluster.done("get -f -", &[dns.clone(), dns].join("---\n"));
+}
+
+#[test]
+fn listings_of_several_kinds_are_read() {
+    let first = cluster();
+    let kinds = EVERY_KIND.replace("profiles,", "");
+    for format in ["yaml", "json"] {
+        let printed = first.done(&format!("get {kinds} -A -o {format}"), "");
+        let second = Cluster::new();
+        second.done("apply -f -", &printed);
+        assert_eq!(
+            second.done(&format!("get {kinds} -A -o name"), ""),
+            first.done(&format!("get {kinds} -A -o name"), "")
+        );
+        first.done("apply -f -", &printed);
+        let printed = first.done(&format!("get np,netsets,gnetsets -A -o {format}"), "");
+        second.done("delete -f -", &printed);
+        assert_eq!(second.done("get np,netsets,gnetsets -A -o name", ""), "");
+    }
+    let typed = "apiVersion: projectcalico.org/v3\nkind: GlobalNetworkPolicyList\nmetadata: {resourceVersion: '5'}\nitems:\n\
+                 - metadata: {name: bare}\n  spec: {order: 1}\n";
+    first.done("apply -f -", typed);
+    first.done("get gnp bare", "");
+}
+
+#[test]
+fn conditions_that_are_not_carried_out_are_warned_of() {
+    let cluster = cluster();
+    let spec = "
+  types: [Ingress, Egress]
+  ingress:
+  - action: Allow
+    protocol: TCP
+    http: {methods: [GET]}
+  egress:
+  - action: Allow
+  - action: Deny
+    destination: {services: {name: web, namespace: shop}}
+";
+    for verb in ["apply", "replace", "validate"] {
+        let run = cluster.type_in(&format!("{verb} -f -"), &policy("web", spec));
+        assert_eq!(run.code, 0, "{run:?}");
+        golden("without-effect.txt", &run.stderr);
+    }
+    let refused = cluster.type_in("create -f -", &policy("web", spec));
+    assert!(refused.code == 1 && !refused.stderr.contains("warning"), "{refused:?}");
+}
+
+#[test]
+fn a_value_that_is_no_object_is_no_object() {
+    let cluster = cluster();
+    for (index, text) in ["", "[]", "null", "5"].into_iter().enumerate() {
+        inject(&cluster, ResourceKey::cluster(Kind::GlobalNetworkPolicy, &format!("odd-{index}")), text);
+    }
+    inject(&cluster, ResourceKey::cluster(Kind::GlobalNetworkPolicy, "nameless"), "{\"metadata\":{\"name\":\"x\"}}");
+    golden("no-objects.txt", &cluster.type_in("get gnp", "").transcript());
 }
 
 #[test]

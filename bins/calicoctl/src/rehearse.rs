@@ -1,0 +1,69 @@
+//! What the datastore would refuse, found out for all resources before the first of them is written.
+
+use calico_core::resource::{Fault, Kind, ResourceKey};
+use calico_datastore::DatastoreError;
+use calico_datastore::client::{Client, ClientError, Intent, Rehearsal};
+
+use crate::failure::{Failure, InputFault};
+use crate::input::Item;
+use crate::write::told;
+
+/// Fails with everything that the resources, written in this order, would be refused for.
+pub(crate) async fn check(
+    client: &Client,
+    verb: &'static str,
+    intent: Intent,
+    skip_exists: bool,
+    items: &[Item],
+) -> Result<(), Failure> {
+    let mut rehearsal = Rehearsal::new(client);
+    let mut faults = Vec::new();
+    for item in items {
+        match rehearsal.write(intent, &item.resource).await {
+            Ok(()) => {}
+            Err(ClientError::Store(DatastoreError::AlreadyExists { .. })) if skip_exists => {}
+            Err(error) => {
+                let is_answer = is_answer(&error);
+                faults.extend(input_faults(error, verb, item));
+                if !is_answer {
+                    // The rest would wait for the same store.
+                    break;
+                }
+            }
+        }
+    }
+    if faults.is_empty() { Ok(()) } else { Err(Failure::Input(faults)) }
+}
+
+/// Whether it is about the resource, and not about reaching the store.
+fn is_answer(error: &ClientError) -> bool {
+    match error {
+        ClientError::Store(error) => matches!(
+            error,
+            DatastoreError::NotFound { .. }
+                | DatastoreError::AlreadyExists { .. }
+                | DatastoreError::Conflict { .. }
+                | DatastoreError::Unreadable { .. }
+        ),
+        _ => true,
+    }
+}
+
+fn input_faults(error: ClientError, verb: &'static str, item: &Item) -> Vec<InputFault> {
+    let kind = item.kind;
+    let place = |fault: &Fault| Box::new(item.document.place(fault));
+    if let ClientError::Invalid { faults } = error {
+        return faults.into_iter().map(|fault| InputFault::Fault { verb, kind, place: place(&fault), fault }).collect();
+    }
+    let field = match &error {
+        ClientError::Store(DatastoreError::Conflict { .. }) => "metadata.resourceVersion",
+        ClientError::Store(DatastoreError::NotFound { key, .. }) if is_missing_tier(key, kind) => "spec.tier",
+        _ => "metadata.name",
+    };
+    let place = place(&Fault::value(field, None, ""));
+    vec![InputFault::Refused { verb, kind, message: told(&error, item), place }]
+}
+
+fn is_missing_tier(key: &ResourceKey, kind: Kind) -> bool {
+    key.kind() == Kind::Tier && kind != Kind::Tier
+}

@@ -1,0 +1,101 @@
+//! Finding out, before anything is written, what a series of writes would be refused for.
+//!
+//! In come the writes in order; out comes for each what [`Client`] would answer, given that those before it were carried out. After a
+//! rehearsal without an error only another writer or the store itself can make one of the writes fail. Nothing is written.
+
+use std::collections::BTreeSet;
+
+use calico_core::resource::{IpPoolSpec, Object, Resource};
+
+use super::{Client, ClientError, Draft, Prepared, conflict_unless, key_of, refuse_revision, rules};
+use crate::{DatastoreError, Stored};
+
+/// What a write is to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(clippy::exhaustive_enums, reason = "an object is made, changed, or whichever fits")]
+pub enum Intent {
+    /// [`Client::create`].
+    Create,
+    /// [`Client::update`].
+    Update,
+    /// [`Client::apply`].
+    Apply,
+}
+
+/// What the writes rehearsed so far would have made.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Made {
+    /// Tiers that are there, as far as is known.
+    pub(super) tiers: BTreeSet<String>,
+    /// Pools that are not stored yet.
+    pub(super) pools: Vec<Object<IpPoolSpec>>,
+}
+
+/// A series of writes that are not carried out.
+#[derive(Debug)]
+pub struct Rehearsal<'a> {
+    client: &'a Client,
+    made: Made,
+}
+
+impl<'a> Rehearsal<'a> {
+    /// A series whose first write comes next.
+    pub fn new(client: &'a Client) -> Self {
+        Self { client, made: Made::default() }
+    }
+
+    /// Rehearses a write of an object that has not been part of this rehearsal before.
+    ///
+    /// # Errors
+    /// What the write would be refused for, or what keeps the store from answering.
+    pub async fn write(&mut self, intent: Intent, resource: &Resource) -> Result<(), ClientError> {
+        let mut resource = resource.clone();
+        resource.fill_defaults()?;
+        match intent {
+            Intent::Create => self.create(&resource).await?,
+            Intent::Update => self.update(&resource).await?,
+            Intent::Apply => match self.update(&resource).await {
+                Err(error) if error.is_not_found() => self.create_absent(&resource).await?,
+                other => other?,
+            },
+        }
+        Ok(())
+    }
+
+    async fn create(&mut self, resource: &Resource) -> Result<(), ClientError> {
+        refuse_revision(resource)?;
+        let key = key_of(resource)?;
+        if rules::is_built_in(&key) {
+            return Err(DatastoreError::AlreadyExists { key, current: None }.into());
+        }
+        match self.client.store.get(&key).await {
+            Ok(current) => Err(DatastoreError::AlreadyExists { key, current: Some(Box::new(current)) }.into()),
+            Err(DatastoreError::Unreadable { key, .. }) => {
+                Err(DatastoreError::AlreadyExists { key, current: None }.into())
+            }
+            Err(error) if error.is_not_found() => self.create_absent(resource).await,
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    async fn create_absent(&mut self, resource: &Resource) -> Result<(), ClientError> {
+        rules::before_create(&*self.client.store, resource, &self.made).await?;
+        match resource {
+            Resource::IpPool(pool) => self.made.pools.push(pool.clone()),
+            Resource::Tier(tier) => {
+                self.made.tiers.insert(tier.metadata.name.clone());
+            }
+            _ => {}
+        }
+        // It is there, or the policy would have been refused.
+        self.made.tiers.extend(resource.tier().map(str::to_owned));
+        Ok(())
+    }
+
+    async fn update(&self, resource: &Resource) -> Result<(), ClientError> {
+        let draft = Prepared::new(Draft::from(resource.clone()))?;
+        let read: Stored = self.client.read_for_update(&draft.key).await?;
+        let read = conflict_unless(draft.revision, read)?;
+        rules::before_update(&read.resource, resource)
+    }
+}
