@@ -103,12 +103,18 @@ impl Ruleset {
     }
 
     fn list_once(&mut self) -> Result<Listing, DataplaneError> {
-        if !self.present()? {
+        let Some(flags) = self.table_flags()? else {
             self.hanging.clear();
             self.intervals.clear();
             return Ok(Listing::default());
+        };
+        let mut chains = self.chains()?;
+        if flags & uapi::table::DORMANT != 0 {
+            // Nothing in a dormant table is run: what hangs at a hook is not as we wrote it, and writing it wakes the table.
+            for found in chains.values_mut().filter(|found| found.chain.base.is_some()) {
+                found.chain.fingerprint = None;
+            }
         }
-        let chains = self.chains()?;
         self.hanging = chains
             .iter()
             .filter(|(_, found)| found.hangs)
@@ -175,12 +181,14 @@ impl Ruleset {
         elements.map(|elements| elements.observe(decl)).map_err(kernel("list the elements of set", &decl.name))
     }
 
-    fn present(&mut self) -> Result<bool, DataplaneError> {
-        let answer = self.ask(uapi::GET_TABLE, |w| w.text(uapi::table::NAME, TABLE), |_| Some(()));
+    /// Flags of our table, if it is there.
+    fn table_flags(&mut self) -> Result<Option<u32>, DataplaneError> {
+        let flags =
+            |body: &[u8]| Some(find(body.get(4..)?, uapi::table::FLAGS).and_then(read_be32).unwrap_or_default());
+        let answer = self.ask(uapi::GET_TABLE, |w| w.text(uapi::table::NAME, TABLE), flags);
         match answer {
-            Ok(found) => Ok(found.is_some()),
-            Err(error) if error.raw_os_error() == Some(Errno::ENOENT as i32) => Ok(false),
-            Err(error) => Err(kernel("look for table", &TABLE)(error)),
+            Err(error) if error.raw_os_error() == Some(Errno::ENOENT as i32) => Ok(None),
+            answer => answer.map_err(kernel("look for table", &TABLE)),
         }
     }
 
@@ -289,7 +297,7 @@ impl Ruleset {
     /// The same delta without removals of what is not there.
     fn without_absent(&mut self, delta: &Delta) -> Result<Delta, DataplaneError> {
         let mut delta = delta.clone();
-        let present = if self.present()? { self.sets()? } else { BTreeMap::new() };
+        let present = if self.table_flags()?.is_some() { self.sets()? } else { BTreeMap::new() };
         delta.sets_removed.retain(|name| present.contains_key(name));
         for change in delta.elements.iter_mut().filter(|change| !change.removed.is_empty()) {
             let elements = match present.get(&change.set) {

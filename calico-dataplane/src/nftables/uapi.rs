@@ -34,6 +34,9 @@ pub(crate) const DESTROY_ELEMENT: u16 = SUBSYSTEM | 30;
 
 pub(crate) mod table {
     pub(crate) const NAME: u16 = 1;
+    pub(crate) const FLAGS: u16 = 2;
+    /// Flag: the chains of the table do not hang at their hooks.
+    pub(crate) const DORMANT: u32 = 1;
 }
 
 pub(crate) mod generation {

@@ -56,6 +56,19 @@ fn a_chain_that_others_wrote_to_has_no_fingerprint() {
 }
 
 #[test]
+fn a_table_put_to_sleep_is_woken() {
+    in_namespace(async |mut dataplane| {
+        assert!(dataplane.apply(&sample::delta()).await.is_complete());
+        run("nft", "add table inet calico-dataplane { flags dormant; }");
+        assert!(run("nft", "list table inet calico-dataplane").contains("dormant"));
+        assert!(!fingerprinted(&mut dataplane, "filter-forward").await);
+        assert!(fingerprinted(&mut dataplane, "every-match").await, "only what hangs at a hook is affected");
+        repair(&mut dataplane, "filter-forward").await;
+        assert!(!run("nft", "list table inet calico-dataplane").contains("dormant"));
+    });
+}
+
+#[test]
 fn foreign_sets_have_no_declaration() {
     in_namespace(async |mut dataplane| {
         assert!(dataplane.apply(&sample::delta()).await.is_complete());

@@ -260,7 +260,11 @@ impl<'a> Batch<'a> {
     }
 
     fn table(&mut self) {
-        self.message(uapi::NEW_TABLE, CREATE, Subject::Table, |w| w.text(uapi::table::NAME, TABLE));
+        // The flags are said although they are none: that wakes a table which somebody made dormant.
+        self.message(uapi::NEW_TABLE, CREATE, Subject::Table, |w| {
+            w.text(uapi::table::NAME, TABLE);
+            w.be32(uapi::table::FLAGS, 0);
+        });
     }
 
     fn chain(&mut self, name: &'a ChainName, base: Option<BaseChain>) {
