@@ -157,6 +157,8 @@ pub enum IpSetting {
 pub enum Backend {
     /// The speaker in this process.
     Native,
+    /// As environment files for upstream say: the speaker in this process all the same, with a warning.
+    Bird,
     /// Nobody: policy only.
     None,
 }

@@ -20,6 +20,7 @@ use crate::cli::{Backend, IpSetting, RunArgs};
 use crate::control::Server;
 use crate::metrics::Metrics;
 use crate::startup::address::interface_addresses;
+use crate::startup::alone::AloneInNamespace;
 use crate::startup::identity;
 use crate::startup::register::{IpChoice, Registration};
 
@@ -37,12 +38,18 @@ pub(crate) async fn run(args: RunArgs, store: Arc<dyn Datastore>) -> Result<(), 
     let node = identity::node_name(args.node_name.as_deref(), &args.nodename_file, &hostname)?;
     identity::remember(&node, &args.nodename_file)?;
     let registration = registration(&args, &node)?;
+    let _alone = AloneInNamespace::claim()?;
     forward_packets();
 
     let ids = SystemIds::open()?;
     let agent = Agent::new(parts(&args, &node, Arc::clone(&store), &ids)?);
     let _server = Server::start(&args.control_socket, agent.calls())?;
     serve_health(&args, &agent);
+    if args.backend == Backend::Bird {
+        warn!(
+            "CALICO_NETWORKING_BACKEND=bird: this calico-node speaks BGP itself; stop the bird daemon of this host, or set native"
+        );
+    }
     info!(node, version = env!("CARGO_PKG_VERSION"), "calico-node starts");
 
     let client = Client::new(store, Arc::new(SystemClock), Arc::new(ids));
@@ -96,7 +103,7 @@ fn registration(args: &RunArgs, node: &str) -> Result<Registration, RunError> {
         node: node.into(),
         ip,
         as_number: args.as_number,
-        needs_address: args.backend == Backend::Native,
+        needs_address: args.backend != Backend::None,
         pool: args.ipv4_pool_cidr,
         pool_block_size: args.ipv4_pool_block_size,
         addresses: interface_addresses()?,
@@ -115,7 +122,7 @@ fn parts(args: &RunArgs, node: &str, store: Arc<dyn Datastore>, ids: &dyn IdSour
         ..RenderConfig::default()
     };
     let bgp: Option<Box<dyn BgpBackend>> = match args.backend {
-        Backend::Native => Some(Box::new(PatientSpeaker::start(bgp_config(args, ids)))),
+        Backend::Native | Backend::Bird => Some(Box::new(PatientSpeaker::start(bgp_config(args, ids)))),
         Backend::None => None,
     };
     Ok(Parts {

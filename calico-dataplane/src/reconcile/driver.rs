@@ -5,7 +5,7 @@ use std::time::Duration;
 use calico_core::table::Delta;
 
 use super::Reconciler;
-use crate::{ApplyReport, Dataplane, DataplaneError};
+use crate::{ApplyReport, Dataplane, DataplaneError, HostChange};
 
 /// A [`Reconciler`] with the [`Dataplane`] that it works on.
 ///
@@ -74,10 +74,10 @@ impl Driver {
         Step::Applied { delta: Box::new(delta), report }
     }
 
-    /// Waits for a change that somebody else made and gives it to the machine. Cancel safe.
-    pub async fn next_change(&mut self) -> Result<(), DataplaneError> {
+    /// Waits for a change that somebody else made, gives it to the machine, and says what it was. Cancel safe.
+    pub async fn next_change(&mut self) -> Result<HostChange, DataplaneError> {
         let change = self.dataplane.next_change().await?;
-        self.machine.host_change(change);
-        Ok(())
+        self.machine.host_change(change.clone());
+        Ok(change)
     }
 }

@@ -27,7 +27,7 @@ use calico_core::render::PolicyRenderer;
 use calico_core::resource::{AffinityOwner, Kind};
 use calico_core::update::SyncStatus;
 use calico_dataplane::reconcile::{Driver, ReconcileConfig, Reconciler, Step};
-use calico_dataplane::{Dataplane, workload};
+use calico_dataplane::{Dataplane, DataplaneError, HostChange, workload};
 use calico_datastore::sync::{SyncEvent, SyncOptions, Syncer};
 use calico_datastore::{Datastore, Scope};
 use futures_util::FutureExt;
@@ -85,7 +85,10 @@ pub struct Agent {
     bgp: Option<Box<dyn BgpBackend>>,
     waiting_bgp: Option<DesiredBgp>,
     waits: Waits,
+    workload_prefixes: Vec<InterfaceName>,
     deaf: Option<Deaf>,
+    /// Somebody else changed what is ours, and it has not been made right yet.
+    drifted: bool,
     state: State,
     health: watch::Sender<Health>,
     metrics: Arc<Metrics>,
@@ -97,6 +100,7 @@ impl Agent {
     /// Puts the parts together. Nothing is read or written yet.
     pub fn new(parts: Parts) -> Self {
         let pipeline = Pipeline::new(&parts.node, parts.bgp_port, parts.renderer);
+        let workload_prefixes = parts.reconcile.workload_prefixes.clone();
         let machine = Reconciler::new(pipeline.skeleton(), parts.reconcile);
         let (call_sender, calls) = mpsc::channel(64);
         let start = Health { beat: Instant::now(), ready: false, detail: "starting".into() };
@@ -110,7 +114,9 @@ impl Agent {
             bgp: parts.bgp,
             waiting_bgp: None,
             waits: Waits::default(),
+            workload_prefixes,
             deaf: None,
+            drifted: false,
             health: watch::channel(start).0,
             metrics: parts.metrics,
             calls,
@@ -189,27 +195,39 @@ impl Agent {
         }
     }
 
-    fn handle_change(&mut self, first: Result<(), calico_dataplane::DataplaneError>) {
+    fn handle_change(&mut self, first: Result<HostChange, DataplaneError>) {
         let mut next = Some(first);
         for _ in 0..DRAIN {
             match next {
-                Some(Ok(())) => self.deaf = None,
+                Some(Ok(change)) => self.hear(&change),
                 Some(Err(error)) => return self.go_deaf(&error),
                 None => return,
             }
             next = self.driver.next_change().now_or_never();
         }
-        if let Some(Err(error)) = next {
-            self.go_deaf(&error);
+        match next {
+            Some(Ok(change)) => self.hear(&change),
+            Some(Err(error)) => self.go_deaf(&error),
+            None => {}
         }
     }
 
+    /// The machine has the change already; whoever reads the log learns of what somebody else did to what is ours.
+    fn hear(&mut self, change: &HostChange) {
+        self.deaf = None;
+        let drift = !matches!(change, HostChange::Link { .. } | HostChange::Overrun);
+        if drift && !self.drifted && self.state.seen_in_sync {
+            warn!(?change, "somebody else changed what is ours in the kernel; looking, and making it right");
+        }
+        self.drifted |= drift;
+    }
+
     /// What happened while nothing is heard is found by looking at the whole host: now, and each time that hearing fails again.
-    fn go_deaf(&mut self, error: &calico_dataplane::DataplaneError) {
+    fn go_deaf(&mut self, error: &DataplaneError) {
         let pause = self.deaf.map_or(FIRST_DEAF, |deaf| (deaf.pause * 2).min(LONGEST_DEAF));
         warn!(error = %chain(error), retry_in = ?pause, "cannot hear of changes in the kernel; looking at all of it again");
         self.deaf = Some(Deaf { pause, until: Instant::now() + pause });
-        self.driver.machine().host_change(calico_dataplane::HostChange::Overrun);
+        self.driver.machine().host_change(HostChange::Overrun);
     }
 
     fn handle_bgp(&mut self, first: Result<BgpEvent, BgpError>) {
@@ -268,7 +286,7 @@ impl Agent {
                 let patience = Duration::from_millis(timeout_ms);
                 self.waits.add((&namespace, &name), Goal::Gone, patience, now, answer);
             }
-            Verb::RemoveInterface { name } => remove_interface(name, answer),
+            Verb::RemoveInterface { name } => remove_interface(name, self.workload_prefixes.clone(), answer),
             verb => {
                 let text = format!("this agent does not know {verb:?}");
                 let _ = answer.send(failure(ErrorCode::BadRequest, &text));
@@ -282,11 +300,24 @@ impl Agent {
         let clock = move || start.elapsed();
         loop {
             match self.driver.step(&clock).await {
-                Step::Idle => return,
+                Step::Idle => {
+                    // A change that left nothing to do was a harmless one.
+                    self.drifted = false;
+                    return;
+                }
                 Step::Looked => debug!("looked at the host"),
                 Step::LookFailed(error) => warn!(error = %chain(&error), "cannot look at the host"),
                 Step::Applied { delta, report } => {
                     self.metrics.applies.inc();
+                    if core::mem::take(&mut self.drifted) && self.state.seen_in_sync {
+                        info!(
+                            chains = delta.chains_set.len(),
+                            sets = delta.elements.len(),
+                            routes = delta.routes_set.len() + delta.routes_removed.len(),
+                            neighbors = delta.neighbors_set.len(),
+                            "made right in the kernel what somebody else had changed"
+                        );
+                    }
                     debug!(
                         chains = delta.chains_set.len(),
                         sets = delta.elements.len(),
@@ -326,12 +357,15 @@ impl Agent {
 }
 
 /// Removes a workload's interface beside the loop: the kernel takes its time. The reconciler hears of it like of any other change.
-fn remove_interface(name: String, answer: oneshot::Sender<Answer>) {
+fn remove_interface(name: String, prefixes: Vec<InterfaceName>, answer: oneshot::Sender<Answer>) {
     let remove = move || {
         let interface: InterfaceName = match name.parse() {
             Ok(interface) => interface,
             Err(error) => return failure(ErrorCode::BadRequest, &format!("{name:?}: {error}")),
         };
+        if !prefixes.iter().any(|prefix| name.starts_with(prefix.as_str())) {
+            return failure(ErrorCode::BadRequest, &format!("{name} is no workload's interface"));
+        }
         match workload::retire(interface) {
             Ok(()) => Answer::Ok(Success::Gone),
             Err(error) => failure(ErrorCode::Kernel, &chain(&error)),
@@ -366,7 +400,7 @@ struct Deaf {
     until: Instant,
 }
 
-async fn next_change(driver: &mut Driver, deaf: Option<Deaf>) -> Result<(), calico_dataplane::DataplaneError> {
+async fn next_change(driver: &mut Driver, deaf: Option<Deaf>) -> Result<HostChange, DataplaneError> {
     if let Some(deaf) = deaf {
         tokio::time::sleep_until(deaf.until).await;
     }

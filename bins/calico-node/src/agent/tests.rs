@@ -183,8 +183,10 @@ async fn removing_what_is_no_interface_says_so() {
     let world = World::start(MemoryStore::new());
     let remove = |name: &str| world.call(Verb::RemoveInterface { name: name.into() });
     assert_eq!(remove("cali0123456789a").await, Answer::Ok(Success::Gone), "nothing is fine");
-    let Answer::Error(failure) = remove("../etc").await else { panic!("no name of an interface") };
-    assert_eq!(failure.code, ErrorCode::BadRequest);
+    for other in ["../etc", "eth0"] {
+        let Answer::Error(failure) = remove(other).await else { panic!("{other} is no workload's interface") };
+        assert_eq!(failure.code, ErrorCode::BadRequest);
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -290,7 +292,7 @@ struct Unheard(Recording, Arc<std::sync::atomic::AtomicUsize>);
 
 #[async_trait::async_trait]
 impl Dataplane for Unheard {
-    async fn observe(&mut self) -> Result<calico_dataplane::Observed, calico_dataplane::DataplaneError> {
+    async fn observe(&mut self) -> Result<calico_dataplane::Observed, DataplaneError> {
         self.1.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         self.0.observe().await
     }
@@ -299,8 +301,8 @@ impl Dataplane for Unheard {
         self.0.apply(delta).await
     }
 
-    async fn next_change(&mut self) -> Result<calico_dataplane::HostChange, calico_dataplane::DataplaneError> {
-        Err(calico_dataplane::DataplaneError::Reply { operation: "listening", detail: "planted".into() })
+    async fn next_change(&mut self) -> Result<HostChange, DataplaneError> {
+        Err(DataplaneError::Reply { operation: "listening", detail: "planted".into() })
     }
 }
 
