@@ -159,11 +159,13 @@ impl Resource {
     /// that it shows must find this one. A policy under upstream's older key, its tier before its name, keeps the name.
     pub fn adopt_key(&mut self, key: &ResourceKey) {
         let ResourceKey::Named { namespace, name, .. } = key else { return };
-        let tier = self.tier().map(ToString::to_string);
+        let keeps_name = self.metadata().is_none_or(|metadata| {
+            let own = metadata.name.as_str();
+            let after_tier = || name.strip_prefix(self.tier()?)?.strip_prefix('.');
+            own == &**name || (!own.is_empty() && after_tier() == Some(own))
+        });
         let Some(metadata) = self.metadata_mut() else { return };
-        let own = metadata.name.as_str();
-        let rest = tier.and_then(|tier| name.strip_prefix(tier.as_str())?.strip_prefix('.'));
-        if own.is_empty() || (own != &**name && rest != Some(own)) {
+        if !keeps_name {
             metadata.name = name.to_string();
         }
         if metadata.namespace.as_deref() != namespace.as_deref() {
