@@ -15,7 +15,9 @@ pub(crate) async fn add(request: &Request, identity: &Identity, parts: &Parts<'_
     if let Some(existing) = &existing
         && let Some(result) = repeated(existing, request, identity, parts).await?
     {
-        parts.agent.wait(identity);
+        if let Some(spec) = endpoint::spec(existing) {
+            parts.agent.wait(identity, &spec.ip_networks, spec.mac);
+        }
         return Ok(result);
     }
     if let Some(first) = endpoint::first_interface(identity, parts).await? {
@@ -64,7 +66,7 @@ async fn attach(
                 plan.done(Step::Attach);
             }
             Step::Publish => endpoint::publish(request, identity, &addresses, mac, parts).await?,
-            Step::Await => parts.agent.wait(identity),
+            Step::Await => parts.agent.wait(identity, &addresses, Some(mac)),
         }
     }
     Ok(complete(result, &addresses, mac, request, identity))

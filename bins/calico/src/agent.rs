@@ -19,9 +19,9 @@ use std::path::PathBuf;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use calico_cmd::control::{Client, ControlError, DEFAULT_SOCKET, SOCKET_ENV};
+use calico_cmd::control::{Attachment, Client, ControlError, DEFAULT_SOCKET, SOCKET_ENV};
 use calico_core::cni::{Identity, NetConf};
-use calico_core::net::InterfaceName;
+use calico_core::net::{Cidr, InterfaceName, Mac};
 use calico_ipam::plugin::{Variables, chain, warn};
 
 /// How long is waited where the configuration does not say, if there should be an agent.
@@ -37,7 +37,7 @@ const REMOVAL: Duration = Duration::from_secs(1);
 /// Whoever enforces policy.
 pub(crate) trait Agent: Send + Sync {
     /// Returns when the endpoint's policy is in force, or there is no point in waiting longer.
-    fn wait(&self, identity: &Identity);
+    fn wait(&self, identity: &Identity, addresses: &[Cidr], mac: Option<Mac>);
 
     /// Removes the host's interface of a workload, if an agent is there to do it. The caller looks afterwards what is left.
     fn remove(&self, interface: InterfaceName);
@@ -65,7 +65,7 @@ impl ControlSocket {
     }
 
     /// Waits. A wait that ends without success gives the reason.
-    fn enforced(&self, namespace: &str, name: &str) -> Result<(), ControlError> {
+    fn enforced(&self, namespace: &str, name: &str, attachment: &Attachment) -> Result<(), ControlError> {
         if self.timeout.is_zero() || !(self.is_named || self.path.exists()) {
             return Ok(());
         }
@@ -73,7 +73,7 @@ impl ControlSocket {
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
             let call = Client::connect(&self.path);
-            match call.and_then(|mut agent| agent.wait_endpoint(namespace, name, left)) {
+            match call.and_then(|mut agent| agent.wait_endpoint(namespace, name, Some(attachment), left)) {
                 Err(error) if error.is_agent_away() && Instant::now() + PAUSE < deadline => sleep(PAUSE),
                 other => return other,
             }
@@ -82,9 +82,10 @@ impl ControlSocket {
 }
 
 impl Agent for ControlSocket {
-    fn wait(&self, identity: &Identity) {
+    fn wait(&self, identity: &Identity, addresses: &[Cidr], mac: Option<Mac>) {
+        let attachment = Attachment { interface: identity.host_interface, addresses: addresses.to_vec(), mac };
         let (namespace, name) = (&identity.namespace, identity.endpoint_name.to_string());
-        if let Err(error) = self.enforced(namespace, &name) {
+        if let Err(error) = self.enforced(namespace, &name, &attachment) {
             warn(format_args!("{}", shortfall(namespace, &name, &error)));
         }
     }
@@ -136,10 +137,14 @@ mod tests {
         }
     }
 
+    fn attachment() -> Attachment {
+        Attachment { interface: "cali1".parse().unwrap(), addresses: Vec::new(), mac: None }
+    }
+
     fn wait(conf: &Value, variables: &Variables) {
         let request = request(conf);
         let identity = Identity::of(&request, "n", "cali").unwrap();
-        ControlSocket::new(&request.conf, variables).wait(&identity);
+        ControlSocket::new(&request.conf, variables).wait(&identity, &[], None);
     }
 
     /// What an agent at `path` is asked, which answers with `answer`.
@@ -212,7 +217,7 @@ mod tests {
                 agent(&path, "{\"v\":1,\"id\":1,\"ok\":{\"kind\":\"enforced\"}}\n").join().unwrap()
             })
         };
-        socket(&path, false, Duration::from_secs(60)).enforced("default", "w").unwrap();
+        socket(&path, false, Duration::from_secs(60)).enforced("default", "w", &attachment()).unwrap();
         assert_eq!(restart.join().unwrap()["name"], "w");
     }
 
@@ -221,11 +226,14 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("s");
         let brief = Duration::from_millis(50);
-        assert!(socket(&path, false, brief).enforced("default", "w").is_ok(), "nothing says that there is an agent");
-        assert!(socket(&path, true, brief).enforced("default", "w").unwrap_err().is_agent_away());
+        assert!(
+            socket(&path, false, brief).enforced("default", "w", &attachment()).is_ok(),
+            "nothing says that there is an agent"
+        );
+        assert!(socket(&path, true, brief).enforced("default", "w", &attachment()).unwrap_err().is_agent_away());
         // A file that nobody listens on any more.
         drop(UnixListener::bind(&path).unwrap());
-        let error = socket(&path, false, brief).enforced("default", "w").unwrap_err();
+        let error = socket(&path, false, brief).enforced("default", "w", &attachment()).unwrap_err();
         let told = shortfall("default", "w", &error);
         assert!(told.contains("denied until calico-node") && told.contains("default/w"), "{told}");
         assert!(told.contains(path.to_str().unwrap()), "{told}");

@@ -49,7 +49,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
     // It waits until the policy is in force, as the CNI plugin does over the control socket.
     let (answer, enforced) = oneshot::channel();
     let name = "host--2-k8s-database--0-eth0".to_owned();
-    let verb = Verb::WaitEndpoint { namespace: "shop".into(), name: name.clone(), timeout_ms: 10_000 };
+    let verb =
+        Verb::WaitEndpoint { namespace: "shop".into(), name: name.clone(), attachment: None, timeout_ms: 10_000 };
     calls.send(Call { verb, answer }).await?;
     match enforced.await? {
         Answer::Ok(Success::Enforced) => println!("{name} is enforced; the host now holds:\n"),

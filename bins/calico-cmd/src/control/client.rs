@@ -5,7 +5,9 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::protocol::{Answer, ErrorCode, Failure, MAX_LINE, NodeStatus, Reply, Request, Success, VERSION, Verb};
+use super::protocol::{
+    Answer, Attachment, ErrorCode, Failure, MAX_LINE, NodeStatus, Reply, Request, Success, VERSION, Verb,
+};
 
 /// Time beyond the agent's own deadline that a client waits before it gives the agent up.
 const GRACE: Duration = Duration::from_secs(2);
@@ -92,10 +94,16 @@ impl Client {
         }
     }
 
-    /// Returns once the endpoint's policy is in the kernel.
-    pub fn wait_endpoint(&mut self, namespace: &str, name: &str, timeout: Duration) -> Result<(), ControlError> {
-        let timeout_ms = millis(timeout);
-        let verb = Verb::WaitEndpoint { namespace: namespace.into(), name: name.into(), timeout_ms };
+    /// Returns once the policy of the endpoint, as attached, is in the kernel.
+    pub fn wait_endpoint(
+        &mut self,
+        namespace: &str,
+        name: &str,
+        attachment: Option<&Attachment>,
+        timeout: Duration,
+    ) -> Result<(), ControlError> {
+        let (timeout_ms, attachment) = (millis(timeout), attachment.cloned());
+        let verb = Verb::WaitEndpoint { namespace: namespace.into(), name: name.into(), attachment, timeout_ms };
         match self.call(verb, timeout)? {
             Success::Enforced => Ok(()),
             other => Err(self.odd(&other)),
@@ -192,7 +200,7 @@ mod tests {
     #[test]
     fn waits_for_an_endpoint() {
         let (_folder, path, thread) = agent("{\"v\":1,\"id\":1,\"ok\":{\"kind\":\"enforced\"}}\n");
-        Client::connect(&path).unwrap().wait_endpoint("ns", "name", Duration::from_secs(1)).unwrap();
+        Client::connect(&path).unwrap().wait_endpoint("ns", "name", None, Duration::from_secs(1)).unwrap();
         assert!(thread.join().unwrap().contains("\"timeout_ms\":1000"));
     }
 
@@ -200,7 +208,7 @@ mod tests {
     fn hands_on_the_agents_own_words() {
         let answer = "{\"v\":1,\"id\":1,\"error\":{\"code\":\"timeout\",\"message\":\"waits for eth0\"}}\n";
         let (_folder, path, thread) = agent(answer);
-        let error = Client::connect(&path).unwrap().wait_endpoint("ns", "n", Duration::ZERO).unwrap_err();
+        let error = Client::connect(&path).unwrap().wait_endpoint("ns", "n", None, Duration::ZERO).unwrap_err();
         assert_eq!(error.to_string(), "waits for eth0");
         thread.join().unwrap();
     }

@@ -14,8 +14,8 @@ mod protocol;
 
 pub use client::{Client, ControlError};
 pub use protocol::{
-    Answer, DatastoreState, ErrorCode, Failure, MAX_LINE, NodeStatus, PeerReport, Reply, Request, Success, VERSION,
-    Verb,
+    Answer, Attachment, DatastoreState, ErrorCode, Failure, MAX_LINE, NodeStatus, PeerReport, Reply, Request, Success,
+    VERSION, Verb,
 };
 
 /// Where the agent listens unless told otherwise.

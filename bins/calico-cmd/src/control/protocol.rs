@@ -1,5 +1,6 @@
 //! What goes over the control socket.
 
+use calico_core::net::{Cidr, InterfaceName, Mac};
 use serde::{Deserialize, Serialize};
 
 /// Version of the protocol; grows only when an old client could misread a new answer.
@@ -34,6 +35,9 @@ pub enum Verb {
         namespace: String,
         /// Name of the WorkloadEndpoint.
         name: String,
+        /// What the caller attached: an endpoint of the same name that was attached before is not waited for.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        attachment: Option<Attachment>,
         /// How long to wait at most, in milliseconds; the agent caps it at a minute.
         timeout_ms: u64,
     },
@@ -52,6 +56,18 @@ pub enum Verb {
         /// How long to wait at most, in milliseconds; the agent caps it at a minute.
         timeout_ms: u64,
     },
+}
+
+/// What tells one attachment of a workload from the next, although both have the same name.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(clippy::exhaustive_structs, reason = "the wire shape, built with literals on both sides")]
+pub struct Attachment {
+    /// The host's interface.
+    pub interface: InterfaceName,
+    /// The workload's addresses.
+    pub addresses: Vec<Cidr>,
+    /// Ethernet address of the container's end.
+    pub mac: Option<Mac>,
 }
 
 /// An answer.
@@ -188,7 +204,7 @@ mod tests {
         let request = Request {
             v: VERSION,
             id: 7,
-            verb: Verb::WaitEndpoint { namespace: "a".into(), name: "b".into(), timeout_ms: 10 },
+            verb: Verb::WaitEndpoint { namespace: "a".into(), name: "b".into(), attachment: None, timeout_ms: 10 },
         };
         let text = r#"{"v":1,"id":7,"verb":"wait-endpoint","namespace":"a","name":"b","timeout_ms":10}"#;
         assert_eq!(serde_json::to_string(&request).unwrap(), text);
@@ -204,6 +220,15 @@ mod tests {
         let text = r#"{"v":1,"id":7,"error":{"code":"timeout","message":"m"}}"#;
         assert_eq!(serde_json::to_string(&reply).unwrap(), text);
         assert_eq!(serde_json::from_str::<Reply>(text).unwrap(), reply);
+    }
+
+    #[test]
+    fn an_attachment_may_be_named() {
+        let text = r#"{"v":1,"id":7,"verb":"wait-endpoint","namespace":"a","name":"b","attachment":{"interface":"cali1","addresses":["10.0.0.5/32"],"mac":"ee:00:00:00:00:01"},"timeout_ms":10}"#;
+        let request: Request = serde_json::from_str(text).unwrap();
+        assert_eq!(serde_json::to_string(&request).unwrap(), text);
+        let Verb::WaitEndpoint { attachment: Some(attachment), .. } = request.verb else { panic!() };
+        assert_eq!(attachment.addresses, ["10.0.0.5/32".parse().unwrap()]);
     }
 
     #[test]

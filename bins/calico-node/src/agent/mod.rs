@@ -278,9 +278,15 @@ impl Agent {
                 // A client that has gone away is no concern of ours.
                 let _ = answer.send(Answer::Ok(Success::Status(Box::new(status))));
             }
-            Verb::WaitEndpoint { namespace, name, timeout_ms } => {
+            Verb::WaitEndpoint { namespace, name, attachment, timeout_ms } => {
+                // The kernel has told of the caller's interface before the caller could ask: it is heard before the answer.
+                if self.deaf.is_none()
+                    && let Some(change) = self.driver.next_change().now_or_never()
+                {
+                    self.handle_change(change);
+                }
                 let patience = Duration::from_millis(timeout_ms);
-                self.waits.add((&namespace, &name), Goal::Enforced, patience, now, answer);
+                self.waits.add((&namespace, &name), Goal::Enforced(attachment), patience, now, answer);
             }
             Verb::WaitEndpointGone { namespace, name, timeout_ms } => {
                 let patience = Duration::from_millis(timeout_ms);
@@ -337,7 +343,8 @@ impl Agent {
     fn look_round(&mut self) {
         let now = Instant::now();
         self.state.follow(self.driver.state());
-        self.waits.settle(now, |endpoint| self.state.standing(endpoint, &self.pipeline, self.driver.state()));
+        let (pipeline, host) = (&self.pipeline, self.driver.state());
+        self.waits.settle(now, |endpoint, attachment| self.state.standing(endpoint, attachment, pipeline, host));
         let active = self.pipeline.active();
         let count = |value: usize| i64::try_from(value).unwrap_or(i64::MAX);
         self.metrics.endpoints.set(count(active.endpoints.len()));

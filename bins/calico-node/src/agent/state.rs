@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use calico_bgp::{BgpBackend, PeerStatus, SessionState};
-use calico_cmd::control::{DatastoreState, NodeStatus, PeerReport};
+use calico_cmd::control::{Attachment, DatastoreState, NodeStatus, PeerReport};
 use calico_core::bgp::PeerKind;
-use calico_core::calc::event::EndpointId;
+use calico_core::calc::event::{ActiveEndpoint, EndpointId};
 use calico_core::resource::ResourceKey;
 use calico_core::update::SyncStatus;
 use calico_dataplane::reconcile::{Reconciler, WorkloadState};
@@ -84,7 +84,14 @@ impl State {
         (missing.is_empty(), missing)
     }
 
-    pub(super) fn standing(&self, endpoint: &EndpointId, pipeline: &Pipeline, host: &Reconciler) -> Standing {
+    /// An attachment, if one is given, is the one that must stand.
+    pub(super) fn standing(
+        &self,
+        endpoint: &EndpointId,
+        attachment: Option<&Attachment>,
+        pipeline: &Pipeline,
+        host: &Reconciler,
+    ) -> Standing {
         let Some(active) = pipeline.active().endpoints.get(endpoint) else {
             return match (self.seen_in_sync, host.is_rid_of_the_unwanted()) {
                 (true, true) => Standing::Gone,
@@ -96,6 +103,9 @@ impl State {
         };
         if !self.seen_in_sync {
             return Standing::Between("the agent is not in sync with the datastore yet".into());
+        }
+        if attachment.is_some_and(|attachment| !is_attached(active, attachment)) {
+            return Standing::Between("this node has seen an earlier attachment of it only".into());
         }
         match host.workload_state(active.interface) {
             WorkloadState::Programmed => Standing::Enforced,
@@ -132,6 +142,12 @@ impl State {
             bgp_routes: pipeline.bgp_routes(),
         }
     }
+}
+
+fn is_attached(active: &ActiveEndpoint, attachment: &Attachment) -> bool {
+    active.interface == attachment.interface
+        && active.addresses == attachment.addresses
+        && (attachment.mac.is_none() || active.mac == attachment.mac)
 }
 
 fn peer(status: &PeerStatus) -> PeerReport {

@@ -1,7 +1,7 @@
 //! The whole agent over a store, a kernel and a speaker in memory.
 
 use calico_bgp::{LearnedRoute, RecordingBackend};
-use calico_cmd::control::{DatastoreState, ErrorCode, Failure, NodeStatus};
+use calico_cmd::control::{Attachment, DatastoreState, ErrorCode, Failure, NodeStatus};
 use calico_core::render::{RenderConfig, Renderer};
 use calico_core::resource::{
     NodeBgpSpec, NodeSpec, Object, ProfileSpec, Resource, ResourceKey, Rule, WorkloadEndpointSpec,
@@ -75,7 +75,8 @@ impl World {
     }
 
     async fn wait(&self, name: &str, timeout_ms: u64) -> Answer {
-        self.call(Verb::WaitEndpoint { namespace: "default".into(), name: name.into(), timeout_ms }).await
+        let (namespace, name) = ("default".into(), name.into());
+        self.call(Verb::WaitEndpoint { namespace, name, attachment: None, timeout_ms }).await
     }
 
     /// Until the agent says so; the runner's own time limit is the deadline.
@@ -187,6 +188,24 @@ async fn removing_what_is_no_interface_says_so() {
         let Answer::Error(failure) = remove(other).await else { panic!("{other} is no workload's interface") };
         assert_eq!(failure.code, ErrorCode::BadRequest);
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wait_for_the_next_attachment_is_not_answered_with_the_last_one() {
+    let world = World::start(MemoryStore::new());
+    populate(&world).await;
+    world.link("cali1", 7);
+    world.put(endpoint_key("pod"), endpoint("a", "cali1", "10.1.0.5/32")).await;
+    assert_eq!(world.wait("pod", 60_000).await, Answer::Ok(Success::Enforced));
+    let next = |timeout_ms| {
+        let addresses = vec!["10.1.0.6/32".parse().unwrap()];
+        let attachment = Some(Attachment { interface: "cali1".parse().unwrap(), addresses, mac: None });
+        world.call(Verb::WaitEndpoint { namespace: "default".into(), name: "pod".into(), attachment, timeout_ms })
+    };
+    let Answer::Error(failure) = next(50).await else { panic!("the old attachment was taken for the new one") };
+    assert!(failure.message.contains("earlier attachment"), "{}", failure.message);
+    world.put(endpoint_key("pod"), endpoint("a", "cali1", "10.1.0.6/32")).await;
+    assert_eq!(next(60_000).await, Answer::Ok(Success::Enforced));
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,6 +1,6 @@
 //! Who waits for an endpoint to be in the kernel, or gone from it.
 
-use calico_cmd::control::{Answer, ErrorCode, Success};
+use calico_cmd::control::{Answer, Attachment, ErrorCode, Success};
 use calico_core::calc::event::EndpointId;
 use calico_core::resource::{Kind, ResourceKey};
 use tokio::sync::oneshot;
@@ -37,10 +37,10 @@ struct Wait {
 }
 
 /// What is waited for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Goal {
-    /// The endpoint is enforced.
-    Enforced,
+    /// The endpoint is enforced, as attached if that is said.
+    Enforced(Option<Attachment>),
     /// The endpoint is gone.
     Gone,
 }
@@ -59,11 +59,15 @@ impl Waits {
     }
 
     /// Answers those whose goal is reached, and those whose time is up.
-    pub(super) fn settle(&mut self, now: Instant, standing: impl Fn(&EndpointId) -> Standing) {
+    pub(super) fn settle(&mut self, now: Instant, standing: impl Fn(&EndpointId, Option<&Attachment>) -> Standing) {
         let mut index = 0;
         while let Some(wait) = self.open.get(index) {
-            let answer = match (wait.goal, standing(&wait.endpoint)) {
-                (Goal::Enforced, Standing::Enforced) => Some(Answer::Ok(Success::Enforced)),
+            let attachment = match &wait.goal {
+                Goal::Enforced(attachment) => attachment.as_ref(),
+                Goal::Gone => None,
+            };
+            let answer = match (&wait.goal, standing(&wait.endpoint, attachment)) {
+                (Goal::Enforced(_), Standing::Enforced) => Some(Answer::Ok(Success::Enforced)),
                 (Goal::Gone, Standing::Gone) => Some(Answer::Ok(Success::Gone)),
                 (_, standing) => (wait.deadline <= now).then(|| late(wait, &standing)),
             };
@@ -84,9 +88,9 @@ impl Waits {
 
 fn late(wait: &Wait, standing: &Standing) -> Answer {
     let endpoint = &wait.endpoint.0;
-    let text = match (wait.goal, standing) {
+    let text = match (&wait.goal, standing) {
         (_, Standing::Between(reason)) => format!("{endpoint}: {reason}"),
-        (Goal::Enforced, _) => format!("{endpoint} has not reached this node from the datastore"),
+        (Goal::Enforced(_), _) => format!("{endpoint} has not reached this node from the datastore"),
         (Goal::Gone, _) => format!("{endpoint} is still wanted by the datastore"),
     };
     failure(ErrorCode::Timeout, &text)
@@ -107,14 +111,14 @@ mod tests {
     fn answers_when_the_goal_is_reached_and_not_before() {
         let now = Instant::now();
         let mut waits = Waits::default();
-        let mut enforced = wait(&mut waits, Goal::Enforced, now);
+        let mut enforced = wait(&mut waits, Goal::Enforced(None), now);
         let mut gone = wait(&mut waits, Goal::Gone, now);
-        waits.settle(now, |_| Standing::Between("waits for eth0".into()));
+        waits.settle(now, |_, _| Standing::Between("waits for eth0".into()));
         assert!(enforced.try_recv().is_err() && gone.try_recv().is_err());
-        waits.settle(now, |_| Standing::Enforced);
+        waits.settle(now, |_, _| Standing::Enforced);
         assert_eq!(enforced.try_recv().unwrap(), Answer::Ok(Success::Enforced));
         assert!(gone.try_recv().is_err());
-        waits.settle(now, |_| Standing::Gone);
+        waits.settle(now, |_, _| Standing::Gone);
         assert_eq!(gone.try_recv().unwrap(), Answer::Ok(Success::Gone));
         assert_eq!(waits.next_deadline(), None);
     }
@@ -123,9 +127,9 @@ mod tests {
     fn says_why_when_time_is_up_and_caps_patience() {
         let now = Instant::now();
         let mut waits = Waits::default();
-        let mut receiver = wait(&mut waits, Goal::Enforced, now);
+        let mut receiver = wait(&mut waits, Goal::Enforced(None), now);
         assert_eq!(waits.next_deadline(), Some(now + Duration::from_secs(5)));
-        waits.settle(now + Duration::from_secs(5), |_| Standing::Between("waits for interface cali1".into()));
+        waits.settle(now + Duration::from_secs(5), |_, _| Standing::Between("waits for interface cali1".into()));
         let Answer::Error(Failure { code, message }) = receiver.try_recv().unwrap() else { panic!() };
         assert_eq!(code, ErrorCode::Timeout);
         assert_eq!(message, "WorkloadEndpoint(ns/a): waits for interface cali1");
@@ -139,8 +143,8 @@ mod tests {
     fn forgets_clients_that_left() {
         let now = Instant::now();
         let mut waits = Waits::default();
-        drop(wait(&mut waits, Goal::Enforced, now));
-        waits.settle(now, |_| Standing::Gone);
+        drop(wait(&mut waits, Goal::Enforced(None), now));
+        waits.settle(now, |_, _| Standing::Gone);
         assert_eq!(waits.next_deadline(), None);
     }
 }

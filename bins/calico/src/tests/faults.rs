@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use async_trait::async_trait;
 use calico_core::cni::{CniError, CniResult, ErrorCode, Identity, Invocation, Request};
-use calico_core::net::InterfaceName;
+use calico_core::net::{Cidr, InterfaceName, Mac};
 use calico_core::resource::ResourceKey;
 use calico_dataplane::workload::{AttachRequest, Attached, DetachRequest, Plumbing, WorkloadError};
 use calico_datastore::memory::MemoryStore;
@@ -94,7 +94,7 @@ impl Links for Refusing {
 struct Noting(AtomicUsize);
 
 impl Agent for Noting {
-    fn wait(&self, _identity: &Identity) {
+    fn wait(&self, _identity: &Identity, _addresses: &[Cidr], _mac: Option<Mac>) {
         self.0.fetch_add(1, Ordering::Relaxed);
     }
 
