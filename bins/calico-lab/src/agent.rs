@@ -63,8 +63,9 @@ pub(crate) async fn wait_until_ready(lab: &Lab, progress: &Progress) -> Result<(
                 },
                 Err(error) => error.chain(),
             };
-            if !agent.process.is_alive() {
-                return Err(gave_up(lab, agent.host, "calico-node ended"));
+            // Whichever: the others wait for its sessions in vain.
+            if let Some(ended) = lab.record.agents.iter().find(|agent| !agent.process.is_alive()) {
+                return Err(gave_up(lab, ended.host, "calico-node has ended"));
             }
             if Instant::now() > deadline {
                 let what = format!("calico-node is not ready after {} s: {missing}", PATIENCE.as_secs());

@@ -20,6 +20,11 @@ nothing else on the machine is touched. Root is needed.
 
 Exit codes: 0 all is as expected, 1 it is not or something failed, 2 usage, or not root, 130 interrupted.";
 
+/// What a network is called that has no other name.
+pub(crate) const DEFAULT_NAME: &str = "lab";
+/// Where networks keep their state.
+pub(crate) const DEFAULT_STATE: &str = "/run/calico-lab";
+
 /// Verbs.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
@@ -33,6 +38,9 @@ pub(crate) enum Command {
     /// Remove a network that `up` left, or whatever a killed run left
     Down(NameArgs),
     /// Show hosts, pods, agents and BGP sessions of a running network
+    ///
+    /// Exits with 1, and says why, when something is not as it should be: an agent that has ended, does not answer or is not in sync, a
+    /// BGP session that is not established, a pod whose endpoint or namespace is missing.
     Status(StatusArgs),
     /// Probe all pairs of a running network and compare with what its datastore says now
     Check(StatusArgs),
@@ -42,7 +50,10 @@ pub(crate) enum Command {
     Bench(BenchArgs),
     /// Run a command inside a host or pod, with the host's environment and all of Calico's programs on its PATH
     ///
-    /// Without a command, a shell. `calico-lab exec h1 -- calico-node status`, `calico-lab exec h1-p1 -- ping 10.112.0.1`.
+    /// Without a command, a shell. `calico-lab exec h1 -- calico-node status`, `calico-lab exec net -- calicoctl get nodes`.
+    ///
+    /// Exits as the command does: with its code, or 128 and the number of the signal that killed it; 127 if there is no such command, 126
+    /// if it cannot be executed.
     Exec(ExecArgs),
 }
 
@@ -50,10 +61,10 @@ pub(crate) enum Command {
 #[derive(Debug, Clone, Args)]
 pub(crate) struct NameArgs {
     /// Name of the network; several can run side by side
-    #[arg(long, env = "CALICO_LAB_NAME", value_name = "NAME", default_value = "lab", value_parser = lab_name)]
+    #[arg(long, env = "CALICO_LAB_NAME", value_name = "NAME", default_value = DEFAULT_NAME, value_parser = lab_name)]
     pub(crate) name: String,
     /// Directory below which a running network keeps its state
-    #[arg(long, env = "CALICO_LAB_STATE", value_name = "DIR", default_value = "/run/calico-lab")]
+    #[arg(long, env = "CALICO_LAB_STATE", value_name = "DIR", default_value = DEFAULT_STATE)]
     pub(crate) state: PathBuf,
 }
 
@@ -90,7 +101,7 @@ pub(crate) struct DemoArgs {
     #[arg(long, value_name = "NAME", default_value = "demo", value_parser = lab_name)]
     pub(crate) name: String,
     /// Directory below which a running network keeps its state
-    #[arg(long, env = "CALICO_LAB_STATE", value_name = "DIR", default_value = "/run/calico-lab")]
+    #[arg(long, env = "CALICO_LAB_STATE", value_name = "DIR", default_value = DEFAULT_STATE)]
     pub(crate) state: PathBuf,
     /// Print one JSON document instead of tables
     #[arg(long)]

@@ -1,6 +1,7 @@
 //! What can go wrong, as far as a person at a terminal needs to tell it apart.
 
 use std::error::Error;
+use std::io::ErrorKind;
 use std::process::ExitCode;
 
 /// A failed run.
@@ -21,6 +22,15 @@ pub(crate) enum LabError {
     /// Ctrl-C, or a signal that asks to stop.
     #[error("interrupted")]
     Interrupted,
+    /// The command to be run in a host or pod could not be started.
+    #[error("cannot run {program}")]
+    NotRun {
+        /// Its name.
+        program: String,
+        /// Why not.
+        #[source]
+        source: std::io::Error,
+    },
     /// Whoever read standard output has gone, as `head` does.
     #[error("nobody reads standard output any more")]
     ReaderGone,
@@ -36,6 +46,9 @@ impl LabError {
     pub(crate) fn exit_code(&self) -> ExitCode {
         match self {
             Self::Failed { .. } | Self::ReaderGone => ExitCode::FAILURE,
+            // As a shell tells these apart.
+            Self::NotRun { source, .. } if source.kind() == ErrorKind::NotFound => ExitCode::from(127),
+            Self::NotRun { .. } => ExitCode::from(126),
             Self::Usage(_) => ExitCode::from(2),
             Self::Interrupted => ExitCode::from(130),
         }

@@ -16,8 +16,7 @@ use crate::topology;
 /// Runs the command and exits with its code.
 pub(crate) fn run(arguments: &ExecArgs) -> Result<ExitCode, LabError> {
     let state = StateDir::new(&arguments.which.state, &arguments.which.name)?;
-    let record = state.read()?.filter(|record| record.complete);
-    let plan = record.ok_or_else(|| LabError::new("no network is up: `calico-lab up` makes one"))?.plan;
+    let plan = state.running()?.plan;
     let place = Place::parse(&arguments.place, &plan)?;
     let shell = [std::env::var_os("SHELL").unwrap_or_else(|| "/bin/sh".into())];
     let words: &[OsString] = if arguments.command.is_empty() { &shell } else { &arguments.command };
@@ -25,7 +24,7 @@ pub(crate) fn run(arguments: &ExecArgs) -> Result<ExitCode, LabError> {
     let mut command = Command::new(program);
     command.args(rest).envs(place.environment(&state, &plan));
     let status = place.open(&plan)?.run(|| command.status()).context(|| format!("cannot enter {}", arguments.place))?;
-    let status = status.context(|| format!("cannot run {}", program.display()))?;
+    let status = status.map_err(|source| LabError::NotRun { program: program.display().to_string(), source })?;
     // As a shell does: killed by signal N is 128 + N.
     let signal =
         || std::os::unix::process::ExitStatusExt::signal(&status).map_or(1, |signal| signal.saturating_add(128));

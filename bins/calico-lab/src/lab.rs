@@ -8,6 +8,7 @@ use calico_dataplane::netns::{Netns, named};
 use crate::agent;
 use crate::cni;
 use crate::error::{Context, LabError};
+use crate::labels;
 use crate::plan::{HostId, Plan};
 use crate::process::{self, ProcessId};
 use crate::programs::{self, Source};
@@ -34,7 +35,7 @@ impl Lab {
         let lock = state.lock()?;
         if let Some(old) = state.read()? {
             if old.complete {
-                let advice = format!("network {:?} is up: `calico-lab down --name {0}` removes it", old.plan.name);
+                let advice = format!("network {:?} is up: {} removes it", old.plan.name, state.hint("down"));
                 return Err(LabError::new(advice));
             }
             progress.step("removing what an earlier run left");
@@ -50,16 +51,17 @@ impl Lab {
     /// Takes over a network that `up` left running.
     pub(crate) fn find(state: StateDir) -> Result<Self, LabError> {
         let lock = state.lock()?;
-        match state.read()? {
-            Some(record) if record.complete => Ok(Self { state, record, children: Vec::new(), _lock: lock }),
-            _ => Err(LabError::new("no network is up: `calico-lab up` makes one")),
-        }
+        let record = state.running()?;
+        Ok(Self { state, record, children: Vec::new(), _lock: lock })
     }
 
-    /// Machines, agents, pods: everything, until each agent has its BGP sessions and each pod its address.
+    /// Machines, agents, pods: everything, until each agent has its BGP sessions and each pod its address and labels.
     pub(crate) async fn build(&mut self, progress: &Progress) -> Result<(), LabError> {
         self.build_hosts(Source::Own, progress).await?;
-        self.attach_pods(progress).await
+        self.attach_pods(progress).await?;
+        progress.step("labelling the pods' endpoints");
+        labels::apply(&self.state, &self.record).await?;
+        agent::wait_until_ready(self, progress).await
     }
 
     /// Machines and agents.

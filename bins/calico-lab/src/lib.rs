@@ -126,9 +126,8 @@ async fn up(arguments: &UpArgs) -> Result<ExitCode, LabError> {
             drop(progress);
             status.print(arguments.json)?;
             if !arguments.json {
-                report::print(
-                    "try `calico-lab exec h1 -- calicoctl get nodes`; `calico-lab down` removes everything\n",
-                )?;
+                let (look, end) = (state.hint("exec h1 -- calicoctl get nodes"), state.hint("down"));
+                report::print(&format!("try {look}; {end} removes everything\n"))?;
             }
             Ok(ExitCode::SUCCESS)
         }
@@ -163,8 +162,7 @@ async fn restart(arguments: &RestartArgs) -> Result<ExitCode, LabError> {
 
 async fn show(arguments: &StatusArgs) -> Result<ExitCode, LabError> {
     let state = StateDir::new(&arguments.which.state, &arguments.which.name)?;
-    let record = state.read()?.filter(|record| record.complete);
-    let record = record.ok_or_else(|| LabError::new("no network is up: `calico-lab up` makes one"))?;
+    let record = state.running()?;
     let status = Status::look(&state, &record).await;
     status.print(arguments.json)?;
     Ok(if status.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE })

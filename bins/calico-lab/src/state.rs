@@ -3,12 +3,14 @@
 //! The record is written before each thing is made, and again after: whatever exists is in it, or in a namespace that is.
 
 use std::fs::{self, File};
-use std::io::Write;
+use std::io::{self, ErrorKind, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use nix::fcntl::{Flock, FlockArg};
 use serde::{Deserialize, Serialize};
 
+use crate::cli::{DEFAULT_NAME, DEFAULT_STATE};
 use crate::error::{Context, LabError};
 use crate::plan::{HostId, Plan, PodId};
 use crate::process::ProcessId;
@@ -52,12 +54,61 @@ pub(crate) struct AttachedPod {
 #[derive(Debug, Clone)]
 pub(crate) struct StateDir {
     root: PathBuf,
+    /// Options that name this network on a command line.
+    options: String,
 }
 
+/// A holder removes the file once; each further try needs another holder that came and went.
+const LOCK_TRIES: usize = 100;
+
 /// The right to make, change or remove one network. Ends with the process, however it ends.
+///
+/// Its file goes with it. Whoever locks a file therefore has the right only if the file is still the one with that name.
 #[derive(Debug)]
 pub(crate) struct Lock {
     _file: Flock<File>,
+    path: PathBuf,
+    made_parent: bool,
+}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        // Before the file is closed: after that the name may be another holder's file. One that stays does no harm.
+        let _ = fs::remove_file(&self.path);
+        if let (true, Some(parent)) = (self.made_parent, self.path.parent()) {
+            // Only if nothing is in it.
+            let _ = fs::remove_dir(parent);
+        }
+    }
+}
+
+impl Lock {
+    /// None when the file was removed meanwhile.
+    fn take(path: &Path) -> io::Result<Option<Self>> {
+        let parent = path.parent().unwrap_or_else(|| Path::new("/"));
+        let made_parent = !parent.exists();
+        match fs::create_dir_all(parent) {
+            // It was there, and then its maker removed it.
+            Err(error) if error.kind() == ErrorKind::AlreadyExists && !parent.is_file() => return Ok(None),
+            made => made?,
+        }
+        let file = match File::options().create(true).truncate(false).write(true).open(path) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+            file => file?,
+        };
+        let file = Flock::lock(file, FlockArg::LockExclusiveNonblock).map_err(|(_, errno)| io::Error::from(errno))?;
+        if is_named(&file, path)? { Ok(Some(Self { _file: file, path: path.into(), made_parent })) } else { Ok(None) }
+    }
+}
+
+/// Whether the path is still that of this file.
+fn is_named(file: &File, path: &Path) -> io::Result<bool> {
+    let identity = |metadata: &fs::Metadata| (metadata.dev(), metadata.ino());
+    match fs::metadata(path) {
+        Ok(named) => Ok(identity(&named) == identity(&file.metadata()?)),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
+    }
 }
 
 impl StateDir {
@@ -71,30 +122,53 @@ impl StateDir {
                 root.display()
             )));
         }
-        Ok(Self { root })
+        let mut options = String::new();
+        if name != DEFAULT_NAME {
+            options.push_str(&format!(" --name {name}"));
+        }
+        if base != Path::new(DEFAULT_STATE) {
+            options.push_str(&format!(" --state {}", base.display()));
+        }
+        Ok(Self { root, options })
+    }
+
+    /// A command line of this program about this network, to be typed. `words` begin with the verb.
+    pub(crate) fn hint(&self, words: &str) -> String {
+        let (verb, rest) = words.split_at(words.find(' ').unwrap_or(words.len()));
+        format!("`calico-lab {verb}{}{rest}`", self.options)
+    }
+
+    /// The record of a network that is up, or how to make one.
+    pub(crate) fn running(&self) -> Result<Record, LabError> {
+        let record = self.read()?.filter(|record| record.complete);
+        record.ok_or_else(|| LabError::new(format!("no network is up: {} makes one", self.hint("up"))))
     }
 
     /// Locks the network, or says who has it.
     pub(crate) fn lock(&self) -> Result<Lock, LabError> {
         let path = self.root.with_extension("lock");
-        let parent = path.parent().unwrap_or_else(|| Path::new("/"));
-        fs::create_dir_all(parent).context(|| format!("cannot create {}", parent.display()))?;
-        let file = File::options().create(true).truncate(false).write(true).open(&path);
-        let file = file.context(|| format!("cannot create {}", path.display()))?;
-        let file = Flock::lock(file, FlockArg::LockExclusiveNonblock).map_err(|(_, errno)| match errno {
-            nix::errno::Errno::EWOULDBLOCK => {
-                LabError::new("another calico-lab is at work on this network: wait for it, or choose another --name")
+        for _ in 0..LOCK_TRIES {
+            match Lock::take(&path) {
+                Ok(Some(lock)) => return Ok(lock),
+                // The file's last holder removed it, or its directory, under our hands.
+                Ok(None) => {}
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Err(self.is_locked()),
+                Err(error) => return Err(error).context(|| format!("cannot lock {}", path.display())),
             }
-            errno => LabError::Failed { what: format!("cannot lock {}", path.display()), source: Some(errno.into()) },
-        })?;
-        Ok(Lock { _file: file })
+        }
+        Err(self.is_locked())
+    }
+
+    fn is_locked(&self) -> LabError {
+        let network = self.root.display();
+        LabError::new(format!("another calico-lab is at work on {network}: wait for it, or choose another --name"))
     }
 
     /// The record, if the network has one. A record that does not parse is of another version of this program.
     pub(crate) fn read(&self) -> Result<Option<Record>, LabError> {
         let path = self.record();
         match fs::read(&path) {
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error).context(|| format!("cannot read {}", path.display())),
             Ok(bytes) => serde_json::from_slice(&bytes).map(Some).context(|| {
                 format!(
@@ -109,7 +183,7 @@ impl StateDir {
     pub(crate) fn write(&self, record: &Record) -> Result<(), LabError> {
         let path = self.record();
         let new = path.with_extension("new");
-        let written = serde_json::to_vec_pretty(record).map_err(std::io::Error::from).and_then(|bytes| {
+        let written = serde_json::to_vec_pretty(record).map_err(io::Error::from).and_then(|bytes| {
             let mut file = File::create(&new)?;
             file.write_all(&bytes)?;
             fs::rename(&new, &path)
@@ -130,7 +204,7 @@ impl StateDir {
     /// Removes everything.
     pub(crate) fn remove(&self) -> Result<(), LabError> {
         match fs::remove_dir_all(&self.root) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(error) if error.kind() != ErrorKind::NotFound => {
                 Err(error).context(|| format!("cannot remove {}", self.root.display()))
             }
             _ => Ok(()),
@@ -184,6 +258,8 @@ impl StateDir {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering};
+
     use super::*;
     use crate::cli::DatastoreKind;
 
@@ -228,7 +304,62 @@ mod tests {
         let lock = state.lock().unwrap();
         assert!(state.lock().unwrap_err().to_string().contains("another calico-lab"));
         drop(lock);
-        state.lock().unwrap();
+        drop(state.lock().unwrap());
+        assert_eq!(fs::read_dir(base.path()).unwrap().count(), 0, "the lock's file is left");
+        drop(StateDir::new(&base.path().join("made"), "t").unwrap().lock().unwrap());
+        assert_eq!(fs::read_dir(base.path()).unwrap().count(), 0, "the directory made for it is left");
+    }
+
+    /// Whoever opened the file before its holder removed it, and locks it after, holds nothing.
+    #[test]
+    fn a_file_that_was_removed_is_no_lock() {
+        let base = tempfile::tempdir().unwrap();
+        let path = base.path().join("t.lock");
+        let lock = Lock::take(&path).unwrap().unwrap();
+        let late = File::options().write(true).open(&path).unwrap();
+        assert!(is_named(&late, &path).unwrap());
+        drop(lock);
+        let late = Flock::lock(late, FlockArg::LockExclusiveNonblock).unwrap();
+        assert!(!is_named(&late, &path).unwrap());
+        let _next = Lock::take(&path).unwrap().unwrap();
+        assert!(!is_named(&late, &path).unwrap());
+    }
+
+    #[test]
+    fn a_lock_is_held_by_one_thread_at_a_time_and_leaves_no_file() {
+        let base = tempfile::tempdir().unwrap();
+        let state = StateDir::new(&base.path().join("made"), "t").unwrap();
+        let (inside, taken) = (AtomicU32::new(0), AtomicU32::new(0));
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for _ in 0..500 {
+                        let _lock = match state.lock() {
+                            Ok(lock) => lock,
+                            Err(error) => {
+                                assert!(error.to_string().contains("another calico-lab"), "{}", error.chain());
+                                continue;
+                            }
+                        };
+                        assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0);
+                        taken.fetch_add(1, Ordering::SeqCst);
+                        inside.fetch_sub(1, Ordering::SeqCst);
+                    }
+                });
+            }
+        });
+        assert!(taken.load(Ordering::SeqCst) > 0);
+        assert!(!base.path().join("made/t.lock").exists());
+    }
+
+    #[test]
+    fn hints_name_the_network_unless_it_is_the_usual_one() {
+        let hint = |base: &str, name| StateDir::new(Path::new(base), name).unwrap().hint("up");
+        assert_eq!(hint(DEFAULT_STATE, DEFAULT_NAME), "`calico-lab up`");
+        assert_eq!(hint(DEFAULT_STATE, "x"), "`calico-lab up --name x`");
+        let exec = StateDir::new(Path::new(DEFAULT_STATE), "x").unwrap().hint("exec h1 -- true");
+        assert_eq!(exec, "`calico-lab exec --name x h1 -- true`");
+        assert_eq!(hint("/tmp/s", DEFAULT_NAME), "`calico-lab up --state /tmp/s`");
     }
 
     #[test]

@@ -17,7 +17,6 @@ use crate::ctl;
 use crate::error::{Context, LabError};
 use crate::interruptible;
 use crate::lab::{Lab, tear_down_after};
-use crate::labels;
 use crate::oracle::{self, Oracle};
 use crate::plan::Plan;
 use crate::probe::{Prober, Question};
@@ -87,8 +86,6 @@ impl Findings {
 
 async fn play(lab: &mut Lab, progress: &Progress) -> Result<Findings, LabError> {
     lab.build(progress).await?;
-    progress.step("labelling the pods' endpoints");
-    labels::apply(&lab.state, &lab.record).await?;
     let since = Instant::now();
     let (state, plan) = (&lab.state, &lab.record.plan);
     let prober = Prober::start(plan, &lab.record.pods)?;

@@ -65,7 +65,8 @@ impl Lab {
     /// Asserts that nothing of the network is left.
     pub(crate) fn assert_gone(&self) {
         assert_eq!(self.namespaces(), Vec::<String>::new());
-        assert!(!self.state().exists(), "{} is left", self.state().display());
+        let base = std::fs::read_dir(self.directory.path()).unwrap();
+        assert_eq!(base.map(|entry| entry.unwrap().file_name()).collect::<Vec<_>>(), Vec::<std::ffi::OsString>::new());
         let ours = self.state().display().to_string();
         for entry in std::fs::read_dir("/proc").unwrap() {
             let path = entry.unwrap().path().join("exe");

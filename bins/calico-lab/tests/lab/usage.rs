@@ -45,7 +45,9 @@ fn verbs_that_need_a_network_say_how_to_make_one() {
     for words in ["status", "check", "restart h1", "exec h1 -- true"] {
         let output = lab.run(words);
         assert_eq!(output.status.code(), Some(1), "{words}");
-        assert!(text(&output.stderr).contains("`calico-lab up` makes one"), "{words}: {}", text(&output.stderr));
+        let hint = format!("`calico-lab up --name {} --state ", lab.name);
+        assert!(text(&output.stderr).contains(&hint), "{words}: {}", text(&output.stderr));
+        lab.assert_gone();
     }
     assert_eq!(lab.run("down").status.code(), Some(0));
     lab.assert_gone();
