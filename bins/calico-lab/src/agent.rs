@@ -9,6 +9,7 @@ use std::time::Duration;
 use calico_cmd::control::{Client, DatastoreState, NodeStatus};
 use tokio::time::{Instant, sleep};
 
+use crate::ctl;
 use crate::error::{Context, LabError};
 use crate::lab::Lab;
 use crate::plan::{HostId, POOL, Plan, SEGMENT_LENGTH};
@@ -76,6 +77,23 @@ pub(crate) async fn wait_until_ready(lab: &Lab, progress: &Progress) -> Result<(
         }
     }
     Ok(())
+}
+
+/// Returns when pods can be given addresses. An agent polices its host before it has registered it and made the pool, and a lone host
+/// has no session to wait for.
+pub(crate) async fn wait_for_pool(state: &StateDir, plan: &Plan) -> Result<(), LabError> {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let printed = ctl::run(state, plan, ["get", "ippools", "-o", "json"]).await?;
+        let list: serde_json::Value = serde_json::from_slice(&printed).context(|| "cannot read the pools".into())?;
+        if list.pointer("/items/0").is_some() {
+            return Ok(());
+        }
+        if Instant::now() > deadline {
+            return Err(LabError::new(format!("no agent has made the pool after {} s", PATIENCE.as_secs())));
+        }
+        sleep(POLL).await;
+    }
 }
 
 /// What an agent still lacks, in words.

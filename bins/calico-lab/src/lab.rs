@@ -81,6 +81,7 @@ impl Lab {
             self.adopt(child)?;
         }
         agent::wait_until_ready(self, progress).await?;
+        agent::wait_for_pool(&self.state, &plan).await?;
         progress.done(format!("{} hosts, each with calico-node; BGP sessions established", plan.hosts));
         Ok(())
     }

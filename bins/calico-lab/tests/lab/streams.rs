@@ -23,7 +23,7 @@ fn full() -> Stdio {
 fn a_demo_whose_progress_cannot_be_written_does_its_work_and_cleans_up() {
     for progress in [unread, full] {
         let lab = Lab::new();
-        let output = lab.command("demo --hosts 2 --pods 1").stderr(progress()).output().unwrap();
+        let output = lab.command("demo --hosts 1 --pods 2").stderr(progress()).output().unwrap();
         assert_eq!(output.status.code(), Some(0), "{}", text(&output.stdout));
         assert!(text(&output.stdout).contains("ok: every verdict"), "{}", text(&output.stdout));
         lab.assert_gone();
@@ -34,7 +34,7 @@ fn a_demo_whose_progress_cannot_be_written_does_its_work_and_cleans_up() {
 fn progress_that_ends_to_be_read_midway_is_no_reason_to_stop() {
     let lab = Lab::new();
     let mut child =
-        lab.command("demo --hosts 2 --pods 1 --json").stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        lab.command("demo --hosts 1 --pods 2 --json").stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut line = String::new();
     BufReader::new(child.stderr.take().unwrap()).read_line(&mut line).unwrap();
     assert!(line.contains("building"), "{line}");
@@ -58,7 +58,7 @@ fn an_interrupted_demo_cleans_up_although_nobody_listens() {
 #[test]
 fn results_that_nobody_reads_end_quietly_and_a_full_disk_is_told() {
     let lab = Lab::new();
-    lab.succeed("up --hosts 2 --pods 1");
+    lab.succeed("up --hosts 1 --pods 2");
     let words =
         ["status", "status --json", "check", "exec h1 -- calico-node status", "exec h1 -- calico-node status -o json"];
     for words in words {
@@ -72,7 +72,7 @@ fn results_that_nobody_reads_end_quietly_and_a_full_disk_is_told() {
         assert!(!said.contains("panicked"), "{words}: {said}");
     }
     lab.succeed("down");
-    let demo = lab.command("demo --hosts 2 --pods 1").stdout(unread()).output().unwrap();
+    let demo = lab.command("demo --hosts 1 --pods 2").stdout(unread()).output().unwrap();
     assert_eq!(demo.status.code(), Some(1), "{}", text(&demo.stderr));
     assert!(!text(&demo.stderr).contains("panicked"), "{}", text(&demo.stderr));
     lab.assert_gone();
