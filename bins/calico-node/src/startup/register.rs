@@ -96,8 +96,9 @@ impl Registration {
     /// Makes the host known.
     pub async fn carry_out(&self, client: &Client) -> Result<(), RegisterError> {
         client.initialise().await.map_err(|source| RegisterError::Store { step: "prepare the datastore", source })?;
-        self.register_node(client).await?;
-        self.ensure_pool(client).await
+        // The pool first: who sees the node may attach workloads to it.
+        self.ensure_pool(client).await?;
+        self.register_node(client).await
     }
 
     async fn register_node(&self, client: &Client) -> Result<(), RegisterError> {
