@@ -94,7 +94,10 @@ fn an_attached_workload_exchanges_packets_with_its_host() {
 #[test]
 fn the_host_interface_is_set_up_for_a_workload() {
     let scene = Scene::new();
+    // A new namespace takes it over from the first one, whatever it is there.
+    let forwarding = scene.sysctl("ipv4/conf/all/forwarding");
     scene.attach(&scene.request()).unwrap();
+    assert_eq!(scene.sysctl("ipv4/conf/all/forwarding"), forwarding, "a plugin changes nothing of the whole host");
     for (path, value) in [
         ("ipv4/conf/cali0123456789a/proxy_arp", "1"),
         ("ipv4/conf/cali0123456789a/forwarding", "1"),
@@ -103,7 +106,6 @@ fn the_host_interface_is_set_up_for_a_workload() {
         ("ipv6/conf/cali0123456789a/accept_ra", "0"),
         ("ipv6/conf/cali0123456789a/proxy_ndp", "1"),
         ("ipv6/conf/cali0123456789a/forwarding", "1"),
-        ("ipv4/conf/all/forwarding", "0"),
     ] {
         assert_eq!(scene.sysctl(path), value, "{path}");
     }
