@@ -4,6 +4,9 @@
 //! id chosen by the client, and a verb; the answer carries the same id and either `ok` or `error`. Unknown members are ignored on
 //! both sides, unknown verbs and versions are answered with an error, so old and new programs understand each other.
 //!
+//! A connection on which nothing is asked for a minute is closed, and so is the longest idle one when the agent has no place left for a
+//! newcomer. A client that keeps one for later must be ready to connect again.
+//!
 //! ```text
 //! → {"v":1,"id":1,"verb":"wait-endpoint","namespace":"default","name":"h1-cni-c1-eth0","timeout_ms":5000}
 //! ← {"v":1,"id":1,"ok":{"kind":"enforced"}}

@@ -1,8 +1,11 @@
 //! The serving side of the control socket.
 //!
 //! Each connection is a task that reads one line at a time and hands the request to the agent over a channel; the agent answers when it
-//! can, so a `wait-endpoint` holds its own connection and nobody else's. Lines are bounded, connections are bounded, and a peer that is
+//! can, so a `wait-endpoint` holds its own connection and nobody else's. Lines are bounded in length and time, and so are connections:
+//! one that asks nothing for [`IDLE`] is closed, and the longest idle is when all places are taken and somebody comes. A peer that is
 //! neither root nor the agent's own user is told so and dropped.
+
+mod guests;
 
 use std::io;
 use std::os::unix::fs::PermissionsExt;
@@ -12,13 +15,24 @@ use std::time::Duration;
 
 use calico_cmd::control::{Answer, ErrorCode, Failure, Reply, Request, VERSION, Verb};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::unix::OwnedReadHalf;
 use tokio::net::{UnixListener, UnixStream};
-use tokio::sync::{Semaphore, mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
+use tokio::time::timeout;
 use tracing::{debug, warn};
 
-/// Connections served at once; a host starts far fewer pods at a time. More wait in the listen queue.
+use guests::{Guests, Idle};
+
+/// Connections served at once; a host starts far fewer pods at a time. When all of them wait for an answer, more wait in the listen
+/// queue.
 const MAX_CONNECTIONS: usize = 256;
+
+/// How long a connection may ask nothing.
+const IDLE: Duration = Duration::from_secs(60);
+
+/// How long the rest of a line may take once it has begun, and how long an answer may find nobody who reads it.
+const LINE: Duration = Duration::from_secs(5);
 
 /// Longest request, in bytes. All requests are names and numbers; only answers may be long.
 const MAX_REQUEST: u64 = 64 << 10;
@@ -64,8 +78,12 @@ pub struct Server {
 impl Server {
     /// Listens, and hands calls to `agent` from now on.
     pub fn start(path: &Path, agent: mpsc::Sender<Call>) -> Result<Self, ServeError> {
+        Self::start_with(path, agent, MAX_CONNECTIONS)
+    }
+
+    fn start_with(path: &Path, agent: mpsc::Sender<Call>, places: usize) -> Result<Self, ServeError> {
         let listener = bind(path)?;
-        Ok(Self { path: path.to_owned(), accept: tokio::spawn(accept(listener, agent)) })
+        Ok(Self { path: path.to_owned(), accept: tokio::spawn(accept(listener, agent, Guests::new(places))) })
     }
 }
 
@@ -94,15 +112,15 @@ fn bind(path: &Path) -> Result<UnixListener, ServeError> {
     Ok(listener)
 }
 
-async fn accept(listener: UnixListener, agent: mpsc::Sender<Call>) {
-    let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+async fn accept(listener: UnixListener, agent: mpsc::Sender<Call>, guests: Guests) {
+    let guests = Arc::new(guests);
     loop {
-        let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
         match listener.accept().await {
             Ok((stream, _)) => {
-                let agent = agent.clone();
+                let Some(place) = guests.admit().await else { return };
+                let (agent, guests) = (agent.clone(), Arc::clone(&guests));
                 tokio::spawn(async move {
-                    if let Err(error) = serve(stream, agent).await {
+                    if let Err(error) = serve(stream, agent, &guests).await {
                         debug!(%error, "control connection ended");
                     }
                     drop(place);
@@ -117,31 +135,67 @@ async fn accept(listener: UnixListener, agent: mpsc::Sender<Call>) {
     }
 }
 
-async fn serve(stream: UnixStream, agent: mpsc::Sender<Call>) -> io::Result<()> {
+async fn serve(stream: UnixStream, agent: mpsc::Sender<Call>, guests: &Guests) -> io::Result<()> {
     let peer = stream.peer_cred()?.uid();
     let (reading, mut writing) = stream.into_split();
     let mut reading = BufReader::new(reading);
     let mut line = Vec::new();
     let trusted = peer == 0 || peer == nix::unistd::getuid().as_raw();
     loop {
-        line.clear();
-        (&mut reading).take(MAX_REQUEST).read_until(b'\n', &mut line).await?;
-        let whole = line.last() == Some(&b'\n');
+        let whole = match next_line(&mut reading, &mut line, guests.idle()).await? {
+            Next::Nothing => return Ok(()),
+            Next::Part => false,
+            Next::Whole => true,
+        };
         let (id, answer) = match (trusted, whole) {
             (false, _) => (0, failure(ErrorCode::Forbidden, "only root and the agent's own user may ask")),
             (true, true) => answer(&line, &agent).await,
-            (true, false) if line.is_empty() => return Ok(()),
             (true, false) => {
-                (0, failure(ErrorCode::BadRequest, &format!("a request is one line of at most {MAX_REQUEST} bytes")))
+                let seconds = LINE.as_secs();
+                let text = format!("a request is one line of at most {MAX_REQUEST} bytes, written within {seconds} s");
+                (0, failure(ErrorCode::BadRequest, &text))
             }
         };
         let mut reply = serde_json::to_vec(&Reply { v: VERSION, id, answer })?;
         reply.push(b'\n');
-        writing.write_all(&reply).await?;
+        timeout(LINE, writing.write_all(&reply)).await??;
         if !(trusted && whole) {
             return Ok(());
         }
     }
+}
+
+/// What came on a connection.
+enum Next {
+    /// Nothing: the other side has left, or must leave.
+    Nothing,
+    /// The beginning of a line.
+    Part,
+    /// A line.
+    Whole,
+}
+
+/// Reads the next line, as long as the connection may be idle and nobody else needs its place.
+async fn next_line(reading: &mut BufReader<OwnedReadHalf>, line: &mut Vec<u8>, mut idle: Idle<'_>) -> io::Result<Next> {
+    line.clear();
+    let read = async {
+        match timeout(IDLE, reading.fill_buf()).await {
+            Ok(begun) => drop(begun?),
+            Err(_) => return Ok(()),
+        }
+        // A line that is not whole in time is answered like one that is too long.
+        timeout(LINE, reading.take(MAX_REQUEST).read_until(b'\n', line)).await.map_or(Ok(()), |read| read.map(drop))
+    };
+    tokio::select! {
+        biased;
+        read = read => read?,
+        () = idle.sent_away() => return Ok(Next::Nothing),
+    }
+    Ok(match line.last() {
+        None => Next::Nothing,
+        Some(b'\n') => Next::Whole,
+        Some(_) => Next::Part,
+    })
 }
 
 async fn answer(line: &[u8], agent: &mpsc::Sender<Call>) -> (u64, Answer) {
@@ -259,5 +313,103 @@ mod tests {
         let error =
             tokio::task::spawn_blocking(move || Client::connect(&path).unwrap().status().unwrap_err()).await.unwrap();
         assert!(matches!(error, ControlError::Failed(Failure { code: ErrorCode::Stopping, .. })), "{error}");
+    }
+
+    /// A socket with so many places, whose agent answers nothing by itself.
+    struct Scene {
+        _folder: tempfile::TempDir,
+        path: PathBuf,
+        _server: Server,
+        calls: mpsc::Receiver<Call>,
+    }
+
+    impl Scene {
+        fn with_places(places: usize) -> Self {
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().join("s");
+            let (sender, calls) = mpsc::channel(4);
+            let server = Server::start_with(&path, sender, places).unwrap();
+            Self { _folder: folder, path, _server: server, calls }
+        }
+
+        async fn connect(&self) -> BufReader<UnixStream> {
+            BufReader::new(UnixStream::connect(&self.path).await.unwrap())
+        }
+
+        /// Asks, and returns once the agent has the request.
+        async fn ask(&mut self, guest: &mut BufReader<UnixStream>) -> Call {
+            guest.write_all(b"{\"v\":1,\"id\":1,\"verb\":\"status\"}\n").await.unwrap();
+            self.calls.recv().await.unwrap()
+        }
+
+        /// Asks and is answered: the connection is served, and idle from now on.
+        async fn converse(&mut self, guest: &mut BufReader<UnixStream>) {
+            let call = self.ask(guest).await;
+            call.answer.send(Answer::Ok(Success::Gone)).unwrap();
+            assert!(heard(guest).await.contains("gone"));
+        }
+    }
+
+    /// The next line; nothing at the end.
+    async fn heard(guest: &mut BufReader<UnixStream>) -> String {
+        let mut line = String::new();
+        guest.read_line(&mut line).await.unwrap();
+        line
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_idle_connection_is_closed_and_one_that_waits_for_its_answer_is_not() {
+        let mut scene = Scene::with_places(4);
+        let (mut idle, mut waits) = (scene.connect().await, scene.connect().await);
+        scene.converse(&mut idle).await;
+        let call = scene.ask(&mut waits).await;
+        // Virtual time: nobody sleeps.
+        assert_eq!(timeout(IDLE * 10, heard(&mut idle)).await.unwrap(), "");
+        tokio::time::sleep(IDLE * 10).await;
+        call.answer.send(Answer::Ok(Success::Gone)).unwrap();
+        assert!(heard(&mut waits).await.contains("gone"));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_line_that_does_not_end_in_time_is_refused() {
+        let scene = Scene::with_places(4);
+        let mut slow = scene.connect().await;
+        slow.write_all(b"{\"v\":1,").await.unwrap();
+        let begun = tokio::time::Instant::now();
+        let answer = heard(&mut slow).await;
+        assert!(answer.contains("bad-request") && answer.contains("within 5 s"), "{answer}");
+        assert!(begun.elapsed() < IDLE);
+        assert_eq!(heard(&mut slow).await, "");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_longest_idle_makes_room_for_a_newcomer() {
+        let mut scene = Scene::with_places(2);
+        let (mut first, mut second) = (scene.connect().await, scene.connect().await);
+        scene.converse(&mut first).await;
+        scene.converse(&mut second).await;
+        scene.converse(&mut first).await;
+        let begun = tokio::time::Instant::now();
+        let mut newcomer = scene.connect().await;
+        scene.converse(&mut newcomer).await;
+        assert_eq!(heard(&mut second).await, "", "the second has been idle for longer than the first");
+        scene.converse(&mut first).await;
+        assert!(begun.elapsed() < LINE, "nobody waited for a time-out");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_waits_for_an_answer_keeps_its_place_until_it_has_it() {
+        let mut scene = Scene::with_places(1);
+        let mut first = scene.connect().await;
+        let call = scene.ask(&mut first).await;
+        let mut newcomer = scene.connect().await;
+        newcomer.write_all(b"{\"v\":1,\"id\":1,\"verb\":\"status\"}\n").await.unwrap();
+        assert!(timeout(IDLE * 2, scene.calls.recv()).await.is_err(), "there is no place for it");
+        call.answer.send(Answer::Ok(Success::Gone)).unwrap();
+        assert!(heard(&mut first).await.contains("gone"));
+        let call = timeout(LINE, scene.calls.recv()).await.unwrap().unwrap();
+        call.answer.send(Answer::Ok(Success::Gone)).unwrap();
+        assert!(heard(&mut newcomer).await.contains("gone"));
+        assert_eq!(heard(&mut first).await, "");
     }
 }
