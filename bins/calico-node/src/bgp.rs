@@ -1,7 +1,8 @@
 //! The native speaker, started as soon as its port can be had.
 //!
 //! Another BGP daemon on the port must not keep policy from being enforced: the agent runs, and this tries again until the port is free.
-//! A speaker that stops is started again in the same way, with the last desired state. One that has not been told anything yet is not
+//! A speaker that stops is started again in the same way, with the last desired state; whoever listens is told, because the next one
+//! knows nothing of what this one announced. One that has not been told anything yet is not
 //! configured: a speaker without peers settles, and the routes of the agent's last life would go before any peer was asked.
 
 use std::time::Duration;
@@ -25,13 +26,16 @@ pub(crate) struct PatientSpeaker {
     desired: Option<DesiredBgp>,
     /// Whether the speaker that runs has got it.
     told: bool,
+    /// A speaker was lost, and nobody has heard of it yet.
+    lost: bool,
     next_try: Instant,
 }
 
 impl PatientSpeaker {
     /// Must be called within a tokio runtime.
     pub(crate) fn start(config: NativeConfig) -> Self {
-        let mut patient = Self { config, speaker: None, desired: None, told: false, next_try: Instant::now() };
+        let mut patient =
+            Self { config, speaker: None, desired: None, told: false, lost: false, next_try: Instant::now() };
         patient.try_start();
         patient
     }
@@ -51,6 +55,7 @@ impl PatientSpeaker {
     fn lost(&mut self, error: &BgpError) {
         error!(error = %chain(error), retry_in = ?PAUSE, "BGP speaker stopped; its routes stay");
         self.speaker = None;
+        self.lost = true;
         self.next_try = Instant::now() + PAUSE;
     }
 
@@ -76,6 +81,9 @@ impl BgpBackend for PatientSpeaker {
     async fn next_event(&mut self) -> Result<BgpEvent, BgpError> {
         loop {
             self.tell().await;
+            if core::mem::take(&mut self.lost) {
+                return Ok(BgpEvent::Restarted);
+            }
             match &mut self.speaker {
                 Some(speaker) => match speaker.next_event().await {
                     Ok(event) => return Ok(event),
@@ -123,6 +131,18 @@ mod tests {
         let mut patient = PatientSpeaker::start(NativeConfig { listen, speaker: SpeakerConfig::default() });
         patient.apply(&DesiredBgp::default()).await.unwrap();
         drop(holder);
+        assert_eq!(patient.next_event().await.unwrap(), BgpEvent::Settled);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_speaker_that_is_lost_is_replaced_and_that_is_told_first() {
+        let listen = "127.0.0.1:0".parse().unwrap();
+        let mut patient = PatientSpeaker::start(NativeConfig { listen, speaker: SpeakerConfig::default() });
+        patient.apply(&DesiredBgp::default()).await.unwrap();
+        assert_eq!(patient.next_event().await.unwrap(), BgpEvent::Settled);
+        patient.speaker.take().unwrap().stop().await;
+        patient.lost(&BgpError::Stopped);
+        assert_eq!(patient.next_event().await.unwrap(), BgpEvent::Restarted);
         assert_eq!(patient.next_event().await.unwrap(), BgpEvent::Settled);
     }
 }

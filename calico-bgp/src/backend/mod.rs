@@ -17,6 +17,8 @@ pub use recording::RecordingBackend;
 /// - Routes are reported as the best path changes; a route of a peer that went down gracefully (RFC 4724) stays until its restart
 ///   time is over or its end-of-RIB came.
 /// - After [`BgpEvent::Settled`] the set of reported routes is complete: a consumer may then remove routes of an earlier life.
+/// - A backend that lost what it knew and goes on by itself says [`BgpEvent::Restarted`] before anything of its new life. What was
+///   reported before is void, and nobody will withdraw it: it is of an earlier life, and stays until the next [`BgpEvent::Settled`].
 /// - Dropping a backend closes connections without a Cease, so that peers keep our routes while we restart.
 #[async_trait]
 pub trait BgpBackend: Send {
@@ -60,8 +62,11 @@ pub enum BgpEvent {
     RouteRemoved(Cidr),
     /// A session changed state.
     Session(PeerStatus),
-    /// Every configured peer has sent its end-of-RIB, or was given up waiting for: stale routes may go.
+    /// Every configured peer has sent its end-of-RIB, or was given up waiting for: stale routes may go. Once in a life.
     Settled,
+    /// A new life has begun: what was reported before is forgotten, what is still so is reported again, and then comes
+    /// [`Settled`](Self::Settled).
+    Restarted,
 }
 
 /// A best path.

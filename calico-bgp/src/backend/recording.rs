@@ -68,6 +68,13 @@ impl RecordingBackend {
         recorded.wake();
     }
 
+    /// The backend forgets what it told and begins anew. What it then learns, and that it has settled, is to be
+    /// [scripted](Self::script).
+    pub fn restart(&self) {
+        self.lock().events.clear();
+        self.script(BgpEvent::Restarted);
+    }
+
     /// From now on, everything fails as if the backend had died.
     pub fn stop(&self) {
         let mut recorded = self.lock();

@@ -351,7 +351,8 @@ impl Simulation {
                         node.settled = true;
                         node.kernel.retain(|_, (_, fresh)| *fresh);
                     }
-                    BgpEvent::Session(_) => {}
+                    // A speaker never says that it restarted: who runs it does.
+                    BgpEvent::Session(_) | BgpEvent::Restarted => {}
                 }
             }
             for (end, bytes) in transmissions {

@@ -198,6 +198,11 @@ impl Reconciler {
         self.bgp_settled = true;
     }
 
+    /// The BGP speaker has begun anew: learned routes that it does not ask for are stale, and stay until it has settled again.
+    pub const fn set_bgp_unsettled(&mut self) {
+        self.bgp_settled = false;
+    }
+
     /// Whether somebody must look at the host before anything is written.
     pub fn wants_look(&self, now: Duration) -> bool {
         self.look == Look::Wanted && self.in_flight.is_none() && self.retries.may_try(&Object::Look, now)

@@ -34,6 +34,8 @@ impl BgpRoutes {
             BgpEvent::RouteRemoved(prefix) if self.paths.remove(prefix).is_some() => {
                 delta.routes_removed.push(key(*prefix));
             }
+            // Not wanted any more and not yet announced again: the kernel keeps them as those of an earlier life.
+            BgpEvent::Restarted => delta.routes_removed.extend(core::mem::take(&mut self.paths).into_keys().map(key)),
             _ => {}
         }
     }

@@ -256,6 +256,14 @@ impl Agent {
                 info!("BGP has settled");
                 self.driver.machine().set_bgp_settled();
             }
+            BgpEvent::Restarted => {
+                // Stale before unwanted, or they would go at once.
+                self.driver.machine().set_bgp_unsettled();
+                self.metrics.bgp_established.set(0);
+                let delta = self.pipeline.handle_bgp(event);
+                self.driver.machine().desire(&delta);
+                warn!(routes = delta.routes_removed.len(), "BGP begins anew; learned routes stay until it has settled");
+            }
             BgpEvent::Session(peer) => {
                 let (address, name, state) = (peer.peer.address, &peer.peer.name, peer.state);
                 info!(%address, name, ?state, reason = peer.last_error, "BGP session");

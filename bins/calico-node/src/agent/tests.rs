@@ -285,6 +285,33 @@ async fn learned_routes_are_programmed_and_stale_ones_wait_for_the_speaker_to_se
 }
 
 #[tokio::test(start_paused = true)]
+async fn routes_outlive_a_speaker_until_its_successor_has_settled() {
+    let world = World::start(MemoryStore::new());
+    populate(&world).await;
+    world.until("in sync", |status| status.datastore == DatastoreState::InSync).await;
+    let learned = |prefix: &str| {
+        let hop = "10.0.0.2".parse().unwrap();
+        BgpEvent::RouteSet(LearnedRoute { prefix: prefix.parse().unwrap(), next_hop: hop, peer: hop })
+    };
+    for prefix in ["10.2.0.0/26", "10.2.0.64/26"] {
+        world.bgp.script(learned(prefix));
+    }
+    world.until("learned", |status| status.bgp_routes == 2 && status.dataplane_in_sync).await;
+    world.kernel.take_applied();
+
+    world.bgp.restart();
+    world.until("forgotten", |status| status.bgp_routes == 0).await;
+    world.bgp.script(learned("10.2.0.0/26"));
+    world.until("learned again", |status| status.bgp_routes == 1).await;
+    assert!(world.route("10.2.0.64/26").is_some(), "its peer may only be slow");
+    assert_eq!(world.kernel.take_applied(), Vec::new(), "not a packet is lost");
+
+    world.bgp.script(BgpEvent::Settled);
+    world.until("swept", |_| world.route("10.2.0.64/26").is_none()).await;
+    assert!(world.route("10.2.0.0/26").is_some());
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_restart_over_the_same_state_writes_nothing() {
     let store = MemoryStore::new();
     let kernel = Recording::new();
