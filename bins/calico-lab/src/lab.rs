@@ -9,7 +9,8 @@ use crate::agent;
 use crate::cni;
 use crate::error::{Context, LabError};
 use crate::labels;
-use crate::plan::{HostId, Plan};
+use crate::ownership;
+use crate::plan::{HostId, Plan, PodId};
 use crate::process::{self, ProcessId};
 use crate::programs::{self, Source};
 use crate::progress::Progress;
@@ -30,11 +31,12 @@ pub(crate) struct Lab {
 }
 
 impl Lab {
-    /// Claims the network's name. A running network is an error; the remains of one are removed.
+    /// Claims the network's name. A running network is an error; the remains of one are removed; what others made under one of its
+    /// names is an error too, and stays.
     pub(crate) fn claim(state: StateDir, plan: Plan, progress: &Progress) -> Result<Self, LabError> {
         let lock = state.lock()?;
         if let Some(old) = state.read()? {
-            if old.complete {
+            if old.complete && old.is_of_this_boot() {
                 let advice = format!("network {:?} is up: {} removes it", old.plan.name, state.hint("down"));
                 return Err(LabError::new(advice));
             }
@@ -42,9 +44,9 @@ impl Lab {
             remove(&state, &old, &mut [])?;
             progress.done("removed what an earlier run left");
         }
-        let record = Record { plan, complete: false, agents: Vec::new(), servers: Vec::new(), pods: Vec::new() };
-        state.create(&record.plan)?;
-        state.write(&record)?;
+        ownership::require_free(&plan)?;
+        let record = Record::new(plan);
+        state.create(&record)?;
         Ok(Self { state, record, children: Vec::new(), _lock: lock })
     }
 
@@ -69,7 +71,7 @@ impl Lab {
         let plan = self.record.plan.clone();
         programs::link_all(&self.state, source)?;
         progress.step(format!("building {} hosts on one segment", plan.hosts));
-        topology::build(&plan)?;
+        topology::build(&plan, &mut |name| self.make(name))?;
         if let Some(child) = server::start(&self.state, &plan, progress).await? {
             self.record.servers.push(started(&child)?);
             self.adopt(child)?;
@@ -90,13 +92,29 @@ impl Lab {
         let plan = self.record.plan.clone();
         for pod in plan.pods() {
             progress.step(format!("attaching pod {pod}"));
-            topology::build_pod(&plan, pod)?;
+            self.build_pod(pod)?;
             let attached = cni::add(&self.state, &plan, pod).await?;
             self.record.pods.push(attached);
             self.state.write(&self.record)?;
         }
         progress.done(format!("{} pods attached by CNI", self.record.pods.len()));
         Ok(())
+    }
+
+    /// Makes an empty pod.
+    pub(crate) fn build_pod(&mut self, pod: PodId) -> Result<(), LabError> {
+        let plan = self.record.plan.clone();
+        topology::build_pod(&plan, pod, &mut |name| self.make(name))
+    }
+
+    /// Makes a namespace, which is in the record before anybody can see it.
+    fn make(&mut self, name: &str) -> Result<Netns, LabError> {
+        let failed = || format!("cannot make network namespace {name}");
+        let netns = Netns::anonymous().context(failed)?;
+        self.record.namespaces.insert(name.into(), netns.identity().context(failed)?);
+        self.state.write(&self.record)?;
+        named::publish(&netns, name).context(failed)?;
+        Ok(netns)
     }
 
     /// Ends the agent of a host and starts another, until that one is ready.
@@ -159,8 +177,10 @@ pub(crate) fn down(state: &StateDir, progress: &Progress) -> Result<bool, LabErr
 /// Processes first, so that nobody works on the namespaces any more; the record last, so that a removal that was itself killed
 /// can be done again.
 fn remove(state: &StateDir, record: &Record, children: &mut [Child]) -> Result<(), LabError> {
-    let names = record.plan.all_netns();
-    let namespaces: Vec<Netns> = names.iter().filter_map(|name| named::open(name).ok()).collect();
+    if !record.is_of_this_boot() {
+        return state.remove();
+    }
+    let namespaces = ownership::own(record)?;
     let mut processes: Vec<ProcessId> = record.agents.iter().map(|agent| agent.process).collect();
     processes.extend(&record.servers);
     // Also whatever was started there and not yet recorded when its starter was killed.
@@ -174,7 +194,7 @@ fn remove(state: &StateDir, record: &Record, children: &mut [Child]) -> Result<(
         return Err(LabError::new(format!("process {} does not end", process.pid)));
     }
     drop(namespaces);
-    topology::remove(&names)?;
+    ownership::remove(record)?;
     state.remove()
 }
 
@@ -206,8 +226,8 @@ mod tests {
         let plan = plan("killed");
         let state = StateDir::new(base.path(), &plan.name).unwrap();
         let progress = Progress::start();
-        let lab = Lab::claim(state.clone(), plan.clone(), &progress).unwrap();
-        topology::build(&plan).unwrap();
+        let mut lab = Lab::claim(state.clone(), plan.clone(), &progress).unwrap();
+        topology::build(&plan, &mut |name| lab.make(name)).unwrap();
         let host = named::open(&plan.segment_netns()).unwrap();
         let mut child = host.run(|| Command::new("sleep").arg("1000").spawn()).unwrap().unwrap();
         let process = started(&child).unwrap();
@@ -221,6 +241,73 @@ mod tests {
         again.tear_down(&progress).unwrap();
         assert!(!state.path().exists());
         assert!(!down(&state, &progress).unwrap(), "there is nothing left to remove");
+    }
+
+    /// A namespace of somebody else with a process in it.
+    struct Stranger {
+        name: String,
+        child: Child,
+    }
+
+    impl Stranger {
+        fn new(name: String) -> Self {
+            let netns = named::create(&name).unwrap();
+            let child = netns.run(|| Command::new("sleep").arg("1000").spawn()).unwrap().unwrap();
+            Self { name, child }
+        }
+
+        fn is_unharmed(&mut self) -> bool {
+            self.child.try_wait().unwrap().is_none() && named::open(&self.name).is_ok()
+        }
+    }
+
+    impl Drop for Stranger {
+        fn drop(&mut self) {
+            let _ = self.child.kill();
+            let _ = self.child.wait();
+            let _ = named::delete(&self.name);
+        }
+    }
+
+    #[test]
+    fn a_name_that_somebody_else_has_is_refused_and_left_alone() {
+        let base = tempfile::tempdir().unwrap();
+        let plan = plan("taken");
+        let state = StateDir::new(base.path(), &plan.name).unwrap();
+        let progress = Progress::start();
+        let mut stranger = Stranger::new(plan.host_netns(HostId(1)));
+        let error = Lab::claim(state.clone(), plan, &progress).unwrap_err().to_string();
+        assert!(error.contains(&stranger.name) && error.contains("not this lab's"), "{error}");
+        assert!(!state.path().exists());
+        assert!(!down(&state, &progress).unwrap());
+        assert!(stranger.is_unharmed());
+    }
+
+    /// The name is taken after the claim, or after the network was made: what is removed is what was made, not what has its name.
+    #[test]
+    fn removal_spares_what_somebody_else_made_under_our_names() {
+        let base = tempfile::tempdir().unwrap();
+        let plan = plan("replaced");
+        let state = StateDir::new(base.path(), &plan.name).unwrap();
+        let progress = Progress::start();
+        let mut lab = Lab::claim(state.clone(), plan.clone(), &progress).unwrap();
+        let mut host = Stranger::new(plan.host_netns(HostId(1)));
+        let failed = topology::build(&plan, &mut |name| lab.make(name));
+        assert!(tear_down_after(lab, failed, &progress).unwrap_err().chain().contains(&host.name));
+        assert!(host.is_unharmed());
+        drop(host);
+
+        let mut lab = Lab::claim(state.clone(), plan.clone(), &progress).unwrap();
+        topology::build(&plan, &mut |name| lab.make(name)).unwrap();
+        lab.leave_running().unwrap();
+        named::delete(&plan.segment_netns()).unwrap();
+        let mut segment = Stranger::new(plan.segment_netns());
+        let error = Lab::find(state.clone()).unwrap_err().to_string();
+        assert!(error.contains(&segment.name), "{error}");
+        assert!(down(&state, &progress).unwrap());
+        assert!(segment.is_unharmed());
+        assert!(!named::list().unwrap().contains(&plan.host_netns(HostId(1))));
+        assert!(!state.path().exists());
     }
 
     #[test]

@@ -57,13 +57,9 @@ mod tests {
     #[test]
     fn only_known_endpoints_are_labelled_and_other_labels_stay() {
         let pod = PodId { host: HostId(1), number: 1 };
-        let record = Record {
-            plan: Plan { name: "t".into(), hosts: 1, pods: 1, datastore: DatastoreKind::Sqlite },
-            complete: false,
-            agents: Vec::new(),
-            servers: Vec::new(),
-            pods: vec![AttachedPod { pod, address: [10, 112, 0, 1].into(), add_ms: 1.0 }],
-        };
+        let plan = Plan { name: "t".into(), hosts: 1, pods: 1, datastore: DatastoreKind::Sqlite };
+        let pods = vec![AttachedPod { pod, address: [10, 112, 0, 1].into(), add_ms: 1.0 }];
+        let record = Record { pods, ..Record::new(plan) };
         let endpoint = |address: &str| json!({"metadata": {"resourceVersion": "7", "labels": {"a": "b"}}, "spec": {"ipNetworks": [address]}});
         let mut known = endpoint("10.112.0.1/32");
         label(&mut known, &record);

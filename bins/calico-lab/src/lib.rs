@@ -8,7 +8,7 @@
 //! | `plan` | names and addresses of everything, from the size alone |
 //! | `topology` | namespaces, the segment, cables |
 //! | `server`, `agent`, `cni` | the datastore, `calico-node` in each host, the plugins as a runtime executes them |
-//! | `lab`, `state`, `process` | a network's life, its record, and how a killed run is cleaned up |
+//! | `lab`, `state`, `ownership`, `process` | a network's life, its record, what is its own, how a killed run is cleaned up |
 //! | `probe`, `oracle` | real packets and their verdicts; what these should be |
 //! | `bench` | measurements beside peers |
 //! | `demo` | the scenes, and how they are told |
@@ -24,6 +24,7 @@ mod exec;
 mod lab;
 mod labels;
 mod oracle;
+mod ownership;
 mod plan;
 mod probe;
 mod process;

@@ -1,7 +1,9 @@
 //! What a running network writes down, so that another process can look into it, or remove it after a `kill -9`.
 //!
-//! The record is written before each thing is made, and again after: whatever exists is in it, or in a namespace that is.
+//! A namespace is written down, by its identity, before it gets its name; a process after it was started. So whatever exists is in
+//! the record, or lives in a namespace that is. What is in neither is not the network's own and is left alone.
 
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::MetadataExt;
@@ -12,6 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::cli::{DEFAULT_NAME, DEFAULT_STATE};
 use crate::error::{Context, LabError};
+use crate::ownership;
 use crate::plan::{HostId, Plan, PodId};
 use crate::process::ProcessId;
 
@@ -22,12 +25,43 @@ pub(crate) struct Record {
     pub(crate) plan: Plan,
     /// Whether it is complete and was left running on purpose.
     pub(crate) complete: bool,
+    /// The boot of the machine that all of it belongs to. Numbers of processes and namespaces begin anew with the next.
+    pub(crate) boot: String,
+    /// Its namespaces by name, each with the identity of the one that was made for it.
+    pub(crate) namespaces: BTreeMap<String, Identity>,
     /// Its agents.
     pub(crate) agents: Vec<Agent>,
     /// Further processes: a datastore server.
     pub(crate) servers: Vec<ProcessId>,
     /// Attached pods.
     pub(crate) pods: Vec<AttachedPod>,
+}
+
+/// Device and inode of a namespace.
+pub(crate) type Identity = (u64, u64);
+
+impl Record {
+    /// Of a network of which nothing was made yet.
+    pub(crate) fn new(plan: Plan) -> Self {
+        Self {
+            plan,
+            complete: false,
+            boot: boot(),
+            namespaces: BTreeMap::new(),
+            agents: Vec::new(),
+            servers: Vec::new(),
+            pods: Vec::new(),
+        }
+    }
+
+    /// Whether what it names can still be there.
+    pub(crate) fn is_of_this_boot(&self) -> bool {
+        self.boot == boot()
+    }
+}
+
+fn boot() -> String {
+    fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().into()
 }
 
 /// A running agent.
@@ -140,13 +174,20 @@ impl StateDir {
 
     /// The record of a network that is up, or how to make one.
     pub(crate) fn running(&self) -> Result<Record, LabError> {
-        let record = self.read()?.filter(|record| record.complete);
-        record.ok_or_else(|| LabError::new(format!("no network is up: {} makes one", self.hint("up"))))
+        let record = self.read()?.filter(|record| record.complete && record.is_of_this_boot());
+        let record = record.ok_or_else(|| LabError::new(format!("no network is up: {} makes one", self.hint("up"))))?;
+        match ownership::strangers(&record)?.first() {
+            None => Ok(record),
+            Some(name) => Err(LabError::new(format!(
+                "namespace {name} is not the one that this network made: {} removes the rest of the network",
+                self.hint("down")
+            ))),
+        }
     }
 
     /// Locks the network, or says who has it.
     pub(crate) fn lock(&self) -> Result<Lock, LabError> {
-        let path = self.root.with_extension("lock");
+        let path = self.root.with_extension("calico-lab-lock");
         for _ in 0..LOCK_TRIES {
             match Lock::take(&path) {
                 Ok(Some(lock)) => return Ok(lock),
@@ -191,12 +232,24 @@ impl StateDir {
         written.context(|| format!("cannot write {}", path.display()))
     }
 
-    /// Makes the directories of a network of this plan.
-    pub(crate) fn create(&self, plan: &Plan) -> Result<(), LabError> {
-        let mut directories = vec![self.root.clone(), self.programs(), self.store()];
-        directories.extend(plan.hosts().map(|host| self.host(host)));
-        for directory in directories {
-            fs::create_dir_all(&directory).context(|| format!("cannot create {}", directory.display()))?;
+    /// Makes the directories of a new network. One that is there already and has no record is not ours, whatever it holds.
+    pub(crate) fn create(&self, record: &Record) -> Result<(), LabError> {
+        let failed = |directory: &Path| format!("cannot create {}", directory.display());
+        let parent = self.root.parent().unwrap_or_else(|| Path::new("/"));
+        fs::create_dir_all(parent).context(|| failed(parent))?;
+        match fs::create_dir(&self.root) {
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+                return Err(LabError::new(format!(
+                    "{} exists and is not this lab's: remove it, or choose another --name or --state",
+                    self.root.display()
+                )));
+            }
+            made => made.context(|| failed(&self.root))?,
+        }
+        // Before anything is in it: from now on it is known as ours.
+        self.write(record)?;
+        for directory in [self.programs(), self.store()].into_iter().chain(record.plan.hosts().map(|h| self.host(h))) {
+            fs::create_dir(&directory).context(|| failed(&directory))?;
         }
         Ok(())
     }
@@ -267,11 +320,10 @@ mod tests {
         let plan = Plan { name: "t".into(), hosts: 1, pods: 1, datastore: DatastoreKind::Sqlite };
         let pod = PodId { host: HostId(1), number: 1 };
         Record {
-            plan,
-            complete: false,
             agents: vec![Agent { host: HostId(1), process: ProcessId { pid: 1, started: 2 } }],
-            servers: Vec::new(),
             pods: vec![AttachedPod { pod, address: [10, 112, 0, 1].into(), add_ms: 1.5 }],
+            namespaces: [("t-h1".to_owned(), (4, 5))].into(),
+            ..Record::new(plan)
         }
     }
 
@@ -280,8 +332,7 @@ mod tests {
         let base = tempfile::tempdir().unwrap();
         let state = StateDir::new(base.path(), "t").unwrap();
         assert_eq!(state.read().unwrap(), None);
-        state.create(&record().plan).unwrap();
-        state.write(&record()).unwrap();
+        state.create(&record()).unwrap();
         assert_eq!(state.read().unwrap(), Some(record()));
         state.remove().unwrap();
         assert_eq!(state.read().unwrap(), None);
@@ -292,9 +343,32 @@ mod tests {
     fn a_foreign_record_is_not_taken_for_none() {
         let base = tempfile::tempdir().unwrap();
         let state = StateDir::new(base.path(), "t").unwrap();
-        state.create(&record().plan).unwrap();
+        state.create(&record()).unwrap();
         fs::write(state.record(), "{}").unwrap();
         assert!(state.read().is_err());
+    }
+
+    #[test]
+    fn a_directory_of_somebody_else_is_left_alone() {
+        let base = tempfile::tempdir().unwrap();
+        let state = StateDir::new(base.path(), "t").unwrap();
+        fs::create_dir(state.path()).unwrap();
+        fs::write(state.path().join("letter"), "dear").unwrap();
+        let error = state.create(&record()).unwrap_err();
+        assert!(error.to_string().contains("exists and is not this lab's"), "{error}");
+        assert_eq!(fs::read_dir(state.path()).unwrap().count(), 1);
+        assert!(!base.path().join("t/state.json").exists());
+    }
+
+    #[test]
+    fn what_an_earlier_boot_left_is_not_up() {
+        let base = tempfile::tempdir().unwrap();
+        let state = StateDir::new(base.path(), "t").unwrap();
+        let up = Record { complete: true, ..record() };
+        state.create(&up).unwrap();
+        assert!(state.running().is_ok());
+        state.write(&Record { boot: "earlier".into(), ..up }).unwrap();
+        assert!(state.running().is_err());
     }
 
     #[test]
@@ -349,7 +423,7 @@ mod tests {
             }
         });
         assert!(taken.load(Ordering::SeqCst) > 0);
-        assert!(!base.path().join("made/t.lock").exists());
+        assert!(!base.path().join("made/t.calico-lab-lock").exists());
     }
 
     #[test]

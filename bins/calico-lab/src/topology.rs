@@ -12,9 +12,12 @@ use calico_dataplane::netns::{LinkInfo, Netns, Request, RouteSocket, VethEnd, na
 use crate::error::{Context, LabError};
 use crate::plan::{HostId, Plan, PodId, SEGMENT_ADDRESS, SEGMENT_LENGTH};
 
+/// Makes a namespace of a name, known as the network's own.
+pub(crate) type Make<'a> = dyn FnMut(&str) -> Result<Netns, LabError> + 'a;
+
 /// Makes segment and hosts.
-pub(crate) fn build(plan: &Plan) -> Result<(), LabError> {
-    let segment = create(&plan.segment_netns())?;
+pub(crate) fn build(plan: &Plan, make: &mut Make<'_>) -> Result<(), LabError> {
+    let segment = make(&plan.segment_netns())?;
     let mut ports = RouteSocket::open_in(&segment).context(|| "cannot configure the segment".into())?;
     let bridge = interface("segment")?;
     let made = ports.carry_out(&[Request::bridge(bridge)]);
@@ -25,14 +28,14 @@ pub(crate) fn build(plan: &Plan) -> Result<(), LabError> {
     let addressed = ports.carry_out(&[Request::up(lo.index), address]);
     addressed.context(|| "cannot give the segment an address".into())?;
     for host in plan.hosts() {
-        build_host(plan, host, &mut ports, bridge.index)?;
+        let netns = make(&plan.host_netns(host))?;
+        build_host(host, &netns, &mut ports, bridge.index)?;
     }
     Ok(())
 }
 
-fn build_host(plan: &Plan, host: HostId, ports: &mut RouteSocket, bridge: u32) -> Result<(), LabError> {
+fn build_host(host: HostId, netns: &Netns, ports: &mut RouteSocket, bridge: u32) -> Result<(), LabError> {
     let failed = || format!("cannot connect host {host} with the segment");
-    let netns = create(&plan.host_netns(host))?;
     let port = interface(&host.to_string())?;
     let eth0 = interface("eth0")?;
     let near = VethEnd { name: port, netns: None, mac: None };
@@ -41,46 +44,27 @@ fn build_host(plan: &Plan, host: HostId, ports: &mut RouteSocket, bridge: u32) -
     let port = find(ports, port)?;
     ports.carry_out(&[Request::enslave(port.index, bridge), Request::up(port.index)]).context(failed)?;
 
-    let mut inside = RouteSocket::open_in(&netns).context(failed)?;
+    let mut inside = RouteSocket::open_in(netns).context(failed)?;
     let (lo, eth0) = (find(&mut inside, interface("lo")?)?, find(&mut inside, eth0)?);
     let address = Request::address(eth0.index, host.address().into(), SEGMENT_LENGTH);
     inside.carry_out(&[Request::up(lo.index), Request::up(eth0.index), address]).context(failed)
 }
 
 /// Makes an empty pod.
-pub(crate) fn build_pod(plan: &Plan, pod: PodId) -> Result<Netns, LabError> {
-    let netns = create(&plan.pod_netns(pod))?;
+pub(crate) fn build_pod(plan: &Plan, pod: PodId, make: &mut Make<'_>) -> Result<(), LabError> {
+    let netns = make(&plan.pod_netns(pod))?;
     let mut inside = RouteSocket::open_in(&netns).context(|| format!("cannot configure pod {pod}"))?;
     let lo = find(&mut inside, interface("lo")?)?;
     inside.carry_out(&[Request::up(lo.index)]).context(|| format!("cannot configure pod {pod}"))?;
     // Lets sockets of type ICMP be opened; the kernel's default admits no group at all.
     let allow = || fs::write("/proc/sys/net/ipv4/ping_group_range", "0 2147483647");
     let allowed = netns.run(allow).context(|| format!("cannot enter pod {pod}"))?;
-    allowed.context(|| format!("cannot allow ICMP sockets in pod {pod}"))?;
-    Ok(netns)
-}
-
-/// Removes the namespaces. Links go with them.
-pub(crate) fn remove(names: &[String]) -> Result<(), LabError> {
-    let mut failure = None;
-    for name in names {
-        if let Err(error) = named::delete(name) {
-            failure.get_or_insert(LabError::Failed {
-                what: format!("cannot delete network namespace {name}"),
-                source: Some(error.into()),
-            });
-        }
-    }
-    failure.map_or(Ok(()), Err)
+    allowed.context(|| format!("cannot allow ICMP sockets in pod {pod}"))
 }
 
 /// The namespace called `name`, of a network that should be running.
 pub(crate) fn open(name: &str) -> Result<Netns, LabError> {
     named::open(name).context(|| format!("cannot open network namespace {name}"))
-}
-
-fn create(name: &str) -> Result<Netns, LabError> {
-    named::create(name).context(|| format!("cannot make network namespace {name}"))
 }
 
 fn find(routes: &mut RouteSocket, name: InterfaceName) -> Result<LinkInfo, LabError> {
@@ -105,8 +89,11 @@ mod tests {
     fn hosts_reach_each_other_and_the_segment_and_pods_reach_nobody() {
         let name = format!("topo{}", std::process::id());
         let plan = Plan { name, hosts: 2, pods: 1, datastore: DatastoreKind::Sqlite };
-        build(&plan).unwrap();
-        let pod = build_pod(&plan, PodId { host: HostId(1), number: 1 }).unwrap();
+        let mut make = |name: &str| named::create(name).context(|| name.into());
+        let pod = PodId { host: HostId(1), number: 1 };
+        build(&plan, &mut make).unwrap();
+        build_pod(&plan, pod, &mut make).unwrap();
+        let pod = open(&plan.pod_netns(pod)).unwrap();
         let connect = |from: &Netns, to: std::net::Ipv4Addr| {
             from.run(|| TcpStream::connect_timeout(&(to, 80).into(), Duration::from_secs(5)))
         };
@@ -119,11 +106,7 @@ mod tests {
             connect(&hosts[0], SEGMENT_ADDRESS).unwrap().is_ok(),
             connect(&pod, SEGMENT_ADDRESS).unwrap().is_ok(),
         ];
-        let names = plan.all_netns();
-        remove(&names).unwrap();
+        plan.all_netns().iter().for_each(|name| named::delete(name).unwrap());
         assert_eq!(outcomes, [true, true, false]);
-        let left = named::list().unwrap();
-        assert!(names.iter().all(|name| !left.contains(name)));
-        remove(&names).unwrap();
     }
 }

@@ -8,9 +8,7 @@ use std::path::{Path, PathBuf};
 
 use nix::errno::Errno;
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
-use nix::sched::{CloneFlags, unshare};
 
-use super::handle::{OWN, on_thread};
 use super::{Netns, NetnsError};
 
 /// Where the namespaces are mounted.
@@ -18,6 +16,14 @@ pub const DIRECTORY: &str = "/run/netns";
 
 /// Makes a namespace called `name`.
 pub fn create(name: &str) -> Result<Netns, NetnsError> {
+    let netns = Netns::anonymous()?;
+    publish(&netns, name)?;
+    Ok(netns)
+}
+
+/// Gives a namespace the name `name`, which must be free. Whoever must know its own namespaces again after a crash makes an anonymous
+/// one, writes its identity down, and publishes it then.
+pub fn publish(netns: &Netns, name: &str) -> Result<(), NetnsError> {
     let path = path(name)?;
     prepare_directory()?;
     let made = OpenOptions::new().read(true).write(true).create_new(true).mode(0o444).open(&path);
@@ -25,14 +31,8 @@ pub fn create(name: &str) -> Result<Netns, NetnsError> {
         io::ErrorKind::AlreadyExists => NetnsError::Exists { name: name.into() },
         _ => NetnsError::system("create", &path, error),
     })?;
-    let mounted = on_thread(|| {
-        unshare(CloneFlags::CLONE_NEWNET)
-            .map_err(|error| NetnsError::system("make a network namespace for", &path, error))?;
-        mount(Some(OWN), &path, None::<&str>, MsFlags::MS_BIND, None::<&str>)
-            .map_err(|error| NetnsError::system("mount a network namespace on", &path, error))?;
-        Netns::current()
-    });
-    let mounted = mounted.and_then(|inner| inner);
+    let mounted = mount(Some(&netns.path()), &path, None::<&str>, MsFlags::MS_BIND, None::<&str>)
+        .map_err(|error| NetnsError::system("mount a network namespace on", &path, error));
     if mounted.is_err() {
         // Best effort: the first error is the one worth telling.
         let _ = fs::remove_file(&path);

@@ -26,7 +26,6 @@ use crate::plan::{HostId, Plan, PodId};
 use crate::programs::Source;
 use crate::progress::Progress;
 use crate::state::StateDir;
-use crate::topology;
 
 pub(super) const P12: Benchmark = Benchmark {
     id: "P12",
@@ -66,7 +65,8 @@ struct Samples {
 
 async fn measure(lab: &mut Lab, directory: &Path, progress: &Progress) -> Result<Samples, LabError> {
     lab.build_hosts(Source::Shipped, progress).await?;
-    let (state, plan) = (&lab.state, &lab.record.plan);
+    let (state, plan) = (lab.state.clone(), lab.record.plan.clone());
+    let (state, plan) = (&state, &plan);
     let mut samples = Samples::default();
     let pod = |number| PodId { host: HostId(1), number };
     // In turn, so that whatever else the machine does meets both.
@@ -74,7 +74,7 @@ async fn measure(lab: &mut Lab, directory: &Path, progress: &Progress) -> Result
         progress.step(format!("P12: pod {number} of {PODS}"));
         let (ours, theirs) = (pod(number), pod(PODS + number));
         for one in [ours, theirs] {
-            topology::build_pod(plan, one)?;
+            lab.build_pod(one)?;
         }
         let (_, add) = cni::calico(state, plan, ours).execute(plan, ours, "ADD").await?;
         let (_, peer_add) = peer(directory).execute(plan, theirs, "ADD").await?;

@@ -161,7 +161,7 @@ mod tests {
         let plan = Plan { name: "t".into(), hosts: 3, pods: 2, datastore: DatastoreKind::Sqlite };
         let attached = |(pod, last): (PodId, u8)| AttachedPod { pod, address: [10, 112, 0, last].into(), add_ms: 1.0 };
         let pods = plan.pods().zip(1..).map(attached).collect();
-        Record { plan, complete: false, agents: Vec::new(), servers: Vec::new(), pods }
+        Record { pods, ..Record::new(plan) }
     }
 
     /// Endpoints and their profile, as the plugin and the labelling make them.
