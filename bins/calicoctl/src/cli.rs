@@ -14,7 +14,9 @@ Examples:
   calicoctl delete -f policy.yaml
 
 The datastore is chosen by the configuration file (-c) or by the environment: DATASTORE_TYPE (sqlite,
-etcdv3), CALICO_DATASTORE_PATH, ETCD_ENDPOINTS and the rest of upstream's variables.
+etcdv3), CALICO_DATASTORE_PATH, ETCD_ENDPOINTS and the rest of upstream's variables. A missing
+file of the embedded datastore is made by apply, create and replace only, and only in a directory
+that exists; of directories, only /var/lib/calico is made.
 
 Exit codes: 0 success, 1 failure, 2 wrong usage.";
 

@@ -67,7 +67,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>, io: Io<'_>) -> Exit {
         }
     };
     let Io { sources, stdin, stdout, stderr, store, clock, ids } = io;
-    let mut context = command::Context { sources, stdin, stdout, stderr, store, clock, ids };
+    let mut context = command::Context { sources, stdin, stdout, stderr, store, clock, ids, absent: None };
     match runtime.block_on(command::run(cli, &mut context)) {
         Ok(()) => Exit::Success,
         Err(failure) => {

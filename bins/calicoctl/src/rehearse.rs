@@ -8,7 +8,7 @@ use crate::failure::{Failure, InputFault};
 use crate::input::Item;
 use crate::write::told;
 
-/// Fails with everything that the resources, written in this order, would be refused for.
+/// Fails with everything that the resources, written in this order once the cluster's own tiers are there, would be refused for.
 pub(crate) async fn check(
     client: &Client,
     verb: &'static str,
@@ -16,7 +16,7 @@ pub(crate) async fn check(
     skip_exists: bool,
     items: &[Item],
 ) -> Result<(), Failure> {
-    let mut rehearsal = Rehearsal::new(client);
+    let mut rehearsal = Rehearsal::after_initialising(client);
     let mut faults = Vec::new();
     for item in items {
         match rehearsal.write(intent, &item.resource).await {

@@ -4,11 +4,12 @@
 //! rehearsal without an error only another writer or the store itself can make one of the writes fail. Nothing is written.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
-use calico_core::resource::{IpPoolSpec, Object, Resource};
+use calico_core::resource::{IpPoolSpec, Object, Resource, ResourceKey};
 
 use super::{Client, ClientError, Draft, Prepared, conflict_unless, key_of, refuse_revision, rules};
-use crate::{DatastoreError, Stored};
+use crate::{DatastoreError, Revision, Stored};
 
 /// What a write is to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,12 +37,35 @@ pub(super) struct Made {
 pub struct Rehearsal<'a> {
     client: &'a Client,
     made: Made,
+    /// What is taken for stored where it is not: what [`Client::initialise`] would make.
+    initial: Vec<Stored>,
 }
 
 impl<'a> Rehearsal<'a> {
     /// A series whose first write comes next.
     pub fn new(client: &'a Client) -> Self {
-        Self { client, made: Made::default() }
+        Self { client, made: Made::default(), initial: Vec::new() }
+    }
+
+    /// A series before whose first write [`Client::initialise`] is to be carried out.
+    pub fn after_initialising(client: &'a Client) -> Self {
+        let stored = |tier: Resource| {
+            let raw = Arc::new(tier.encode());
+            Some(Stored::new(tier.key()?, Arc::new(tier), raw, Revision::from_raw(0)))
+        };
+        let initial: Vec<_> = Resource::initial_tiers().into_iter().filter_map(stored).collect();
+        let tiers = initial.iter().filter_map(|tier| tier.key.name()).map(str::to_owned).collect();
+        Self { client, made: Made { tiers, pools: Vec::new() }, initial }
+    }
+
+    /// What is under a key, or would be.
+    async fn read(&self, key: &ResourceKey) -> Result<Stored, ClientError> {
+        let read = self.client.read_for_update(key).await;
+        let initial = || self.initial.iter().find(|initial| initial.key == *key).cloned();
+        match read {
+            Err(error) if error.is_not_found() => initial().ok_or(error),
+            other => other,
+        }
     }
 
     /// Rehearses a write of an object that has not been part of this rehearsal before.
@@ -68,13 +92,13 @@ impl<'a> Rehearsal<'a> {
         if rules::is_built_in(&key) {
             return Err(DatastoreError::AlreadyExists { key, current: None }.into());
         }
-        match self.client.store.get(&key).await {
+        match self.read(&key).await {
             Ok(current) => Err(DatastoreError::AlreadyExists { key, current: Some(Box::new(current)) }.into()),
-            Err(DatastoreError::Unreadable { key, .. }) => {
+            Err(ClientError::Store(DatastoreError::Unreadable { key, .. })) => {
                 Err(DatastoreError::AlreadyExists { key, current: None }.into())
             }
             Err(error) if error.is_not_found() => self.create_absent(resource).await,
-            Err(error) => Err(error.into()),
+            Err(error) => Err(error),
         }
     }
 
@@ -94,7 +118,7 @@ impl<'a> Rehearsal<'a> {
 
     async fn update(&self, resource: &Resource) -> Result<(), ClientError> {
         let draft = Prepared::new(Draft::from(resource.clone()))?;
-        let read: Stored = self.client.read_for_update(&draft.key).await?;
+        let read = self.read(&draft.key).await?;
         let read = conflict_unless(draft.revision, read)?;
         rules::before_update(&read.resource, resource)
     }

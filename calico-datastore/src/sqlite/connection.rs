@@ -1,8 +1,8 @@
 //! Connections: how the file is made and opened, and the pool that reads use.
 
-use std::fs::{DirBuilder, OpenOptions};
+use std::fs::OpenOptions;
 use std::io::ErrorKind;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -24,9 +24,20 @@ const BUSY_STEPS: i32 = 10_000;
 /// SQLite's own handler backs off up to 100 ms, which a CNI plugin that waits for a 1 ms commit would feel.
 const BUSY_STEP: Duration = Duration::from_millis(1);
 
-/// Opens the file for reading and writing; makes it, its directory and its tables if missing.
-pub(super) fn open_or_create(path: &Path) -> Result<Connection, SqliteError> {
-    create(path)?;
+/// Makes the file if it is missing, readable by its owner only. The log and the index inherit its mode.
+///
+/// Its directory must be there: one that is missing is a path mistyped or a disk not mounted, and a new file there a second cluster.
+pub(super) fn create(path: &Path) -> Result<(), SqliteError> {
+    match OpenOptions::new().write(true).create_new(true).mode(0o600).open(path) {
+        Ok(_) => Ok(()),
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
+        Err(source) => Err(no_file(path, source)),
+    }
+}
+
+/// Opens an existing file; makes its tables if they are missing.
+pub(super) fn open_ready(path: &Path) -> Result<Connection, SqliteError> {
+    FileId::at(path)?;
     let mut connection = open(path)?;
     schema::migrate(&mut connection, path)?;
     Ok(connection)
@@ -69,17 +80,15 @@ fn enter_wal(connection: &Connection) -> rusqlite::Result<()> {
     }
 }
 
-/// Makes the directory and the file, readable by their owner only. The log and the index inherit the file's mode.
-fn create(path: &Path) -> Result<(), SqliteError> {
-    let open = |at: &Path, source| SqliteError::Open { path: at.to_owned(), source };
+/// Why there is no file at a path.
+fn no_file(path: &Path, source: std::io::Error) -> SqliteError {
     let directory = directory(path);
-    if !directory.is_dir() {
-        DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(|source| open(directory, source))?;
-    }
-    match OpenOptions::new().write(true).create_new(true).mode(0o600).open(path) {
-        Ok(_) => Ok(()),
-        Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
-        Err(source) => Err(open(path, source)),
+    if source.kind() == ErrorKind::NotFound && !directory.exists() {
+        SqliteError::NoDirectory { path: path.to_owned(), directory: directory.to_owned() }
+    } else if source.kind() == ErrorKind::NotFound {
+        SqliteError::Absent { path: path.to_owned() }
+    } else {
+        SqliteError::Open { path: path.to_owned(), source }
     }
 }
 
@@ -103,9 +112,16 @@ impl FileId {
     pub(super) fn at(path: &Path) -> Result<Self, SqliteError> {
         match std::fs::metadata(path) {
             Ok(file) => Ok(Self { device: file.dev(), inode: file.ino() }),
-            Err(source) if source.kind() == ErrorKind::NotFound => Err(SqliteError::Removed { path: path.to_owned() }),
-            Err(source) => Err(SqliteError::Open { path: path.to_owned(), source }),
+            Err(source) => Err(no_file(path, source)),
         }
+    }
+
+    /// As [`at`](Self::at), of a file that was there.
+    pub(super) fn in_use(path: &Path) -> Result<Self, SqliteError> {
+        Self::at(path).map_err(|error| match error {
+            SqliteError::Absent { path } | SqliteError::NoDirectory { path, .. } => SqliteError::Removed { path },
+            other => other,
+        })
     }
 }
 
@@ -170,7 +186,7 @@ impl Readers {
     fn run<T>(&self, query: impl FnOnce(&mut Connection) -> rusqlite::Result<T>) -> Result<(FileId, T), SqliteError> {
         #[cfg(test)]
         self.count.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        let file = FileId::at(&self.path)?;
+        let file = FileId::in_use(&self.path)?;
         let mut connection = match self.idle(file) {
             Some(connection) => connection,
             None => open(&self.path)?,

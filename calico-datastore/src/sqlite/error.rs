@@ -75,15 +75,29 @@ pub enum SqliteError {
         source: rusqlite::Error,
     },
     /// The file was there when it was opened, and is not any more.
-    #[error("{path:?} was removed while in use: restore it, or run any command that makes it anew")]
+    #[error("{path:?} was removed while in use: restore it; starting calico-node or `calicoctl apply` makes a new one")]
     Removed {
         /// The file.
         path: PathBuf,
     },
-    /// The directory or the file cannot be made or opened.
+    /// There is no file, and it is not to be made.
+    #[error("there is no file {path:?}")]
+    Absent {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The directory of the file is missing. It is not made: the path may be mistyped, or a disk not mounted.
+    #[error("the directory {} does not exist: check the path {}, or make it: mkdir -p {}", directory.display(), path.display(), directory.display())]
+    NoDirectory {
+        /// The file.
+        path: PathBuf,
+        /// Its directory.
+        directory: PathBuf,
+    },
+    /// The file cannot be made or opened.
     #[error("cannot open {path:?}")]
     Open {
-        /// The file or directory.
+        /// The file.
         path: PathBuf,
         /// What the system says.
         #[source]

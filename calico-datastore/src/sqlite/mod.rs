@@ -52,11 +52,13 @@ pub struct SqliteOptions {
     /// Whether SQLite runs on the calling thread: for a process that does one thing after the other and ends, which then starts no
     /// threads. Everything else on that thread waits meanwhile. Default off.
     pub in_place: bool,
+    /// Whether a missing file is made (mode 0600, in a directory that exists). Default on; who only reads must not found a cluster.
+    pub make: bool,
 }
 
 impl Default for SqliteOptions {
     fn default() -> Self {
-        Self { clock: Arc::new(SystemClock), history: 50_000, in_place: false }
+        Self { clock: Arc::new(SystemClock), history: 50_000, in_place: false, make: true }
     }
 }
 
@@ -89,14 +91,17 @@ struct Shared {
 }
 
 impl SqliteStore {
-    /// Opens a file; makes it (mode 0600), and its directory (mode 0700), if missing. Blocks for about a millisecond.
+    /// Opens a file; makes it (mode 0600) if it is missing from its directory. Blocks for about a millisecond.
     pub fn open(path: &Path) -> Result<Self, SqliteError> {
         Self::open_with(path, SqliteOptions::default())
     }
 
-    /// Opens a file with a clock and a history of the caller's.
+    /// Opens a file with options of the caller's.
     pub fn open_with(path: &Path, options: SqliteOptions) -> Result<Self, SqliteError> {
-        let connection = connection::open_or_create(path)?;
+        if options.make {
+            connection::create(path)?;
+        }
+        let connection = connection::open_ready(path)?;
         let readers = Arc::new(Readers::new(path, FileId::at(path)?, connection, options.in_place));
         let wake = Wake::new(path);
         let writer = Writer::start(path, Arc::clone(&readers), &options, wake.local())?;

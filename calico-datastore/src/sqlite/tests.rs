@@ -101,17 +101,32 @@ fn mode(path: &Path) -> u32 {
 #[tokio::test]
 async fn only_the_owner_can_read_what_it_makes() {
     let directory = tempfile::tempdir().unwrap();
-    let path = directory.path().join("a/b/calico.db");
+    let path = directory.path().join("calico.db");
     let store = SqliteStore::open(&path).unwrap();
     store.commit(put("t", 1.0)).await.unwrap();
-    assert_eq!(mode(&directory.path().join("a")), 0o700);
-    assert_eq!(mode(&directory.path().join("a/b")), 0o700);
-    let files: Vec<_> =
-        std::fs::read_dir(directory.path().join("a/b")).unwrap().map(|file| file.unwrap().path()).collect();
+    let files: Vec<_> = std::fs::read_dir(directory.path()).unwrap().map(|file| file.unwrap().path()).collect();
     assert!(files.len() >= 3, "{files:?}");
     for file in files {
         assert_eq!(mode(&file), 0o600, "{file:?}");
     }
+}
+
+/// A mistyped path must not found a second cluster.
+#[test]
+fn a_missing_directory_is_an_error_and_a_missing_file_is_made_only_on_request() {
+    let directory = tempfile::tempdir().unwrap();
+    let mistyped = directory.path().join("mistyped/calico.db");
+    for make in [true, false] {
+        let error = SqliteStore::open_with(&mistyped, SqliteOptions { make, ..SqliteOptions::default() }).unwrap_err();
+        assert!(error.to_string().ends_with(&format!("mkdir -p {}/mistyped", directory.path().display())), "{error}");
+    }
+    assert!(!directory.path().join("mistyped").exists());
+    let path = directory.path().join("calico.db");
+    let reading = || SqliteStore::open_with(&path, SqliteOptions { make: false, ..SqliteOptions::default() });
+    assert!(matches!(reading(), Err(SqliteError::Absent { path: named }) if named == path));
+    assert!(!path.exists());
+    drop(SqliteStore::open(&path).unwrap());
+    assert!(reading().is_ok());
 }
 
 #[tokio::test]
@@ -276,7 +291,7 @@ async fn a_foreign_writer_wakes_watches_too() {
 #[tokio::test(flavor = "multi_thread")]
 async fn many_tasks_and_handles_open_and_write_at_once() {
     let directory = tempfile::tempdir().unwrap();
-    let path = directory.path().join("sub/calico.db");
+    let path = directory.path().join("calico.db");
     let mut tasks = tokio::task::JoinSet::new();
     for task in 0..8 {
         let path = path.clone();
@@ -335,6 +350,7 @@ async fn a_path_that_is_no_text_hides_nothing() {
 async fn a_file_that_is_removed_and_made_anew_is_followed() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("sub/calico.db");
+    std::fs::create_dir(path.parent().unwrap()).unwrap();
     let store = SqliteStore::open(&path).unwrap();
     store.commit(put("old", 1.0)).await.unwrap();
     let from = store.list(&Scope::All).await.unwrap().revision;
@@ -352,6 +368,7 @@ async fn a_file_that_is_removed_and_made_anew_is_followed() {
     }
     assert!(source(&store.list(&Scope::All).await.unwrap_err()).contains("removed while in use"));
 
+    std::fs::create_dir(path.parent().unwrap()).unwrap();
     let other = SqliteStore::open(&path).unwrap();
     other.commit(put("new", 1.0)).await.unwrap();
     let listing = store.list(&Scope::All).await.unwrap();

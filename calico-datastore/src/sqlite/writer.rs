@@ -153,7 +153,7 @@ impl Scribe {
 
     /// A connection to the file that is there now: to write into one that no path leads to would lose what was acknowledged.
     fn connection(&mut self) -> Result<(FileId, Connection), SqliteError> {
-        let file = FileId::at(&self.path)?;
+        let file = FileId::in_use(&self.path)?;
         if let Some((opened, connection)) = self.connection.take() {
             if opened == file {
                 return Ok((file, connection));
@@ -162,7 +162,7 @@ impl Scribe {
         }
         let connection = match self.readers.idle(file) {
             Some(connection) => connection,
-            None => connection::open_or_create(&self.path)?,
+            None => connection::open_ready(&self.path)?,
         };
         Ok((file, connection))
     }

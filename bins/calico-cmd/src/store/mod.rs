@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 pub use file::FileError;
-pub use open::{OpenError, open, open_in_place};
+pub use open::{OpenError, open, open_existing, open_in_place};
 pub use patient::PatientStore;
 
 /// Where the embedded datastore lies unless told otherwise.

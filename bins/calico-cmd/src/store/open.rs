@@ -1,17 +1,29 @@
 //! Opens what [`resolve`](super::resolve) chose.
 
-use std::path::PathBuf;
+use std::fs::DirBuilder;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use calico_datastore::Datastore;
 use calico_datastore::sqlite::{SqliteError, SqliteOptions, SqliteStore};
 
-use super::StoreConfig;
+use super::{DEFAULT_PATH, PATH_ENV, StoreConfig};
 
 /// A datastore that cannot be opened.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenError {
+    /// The embedded datastore's file is not there, and who only reads does not make it.
+    #[error(
+        "no datastore at {}; calico-node run or the first apply makes it: check {PATH_ENV}, or datastorePath in the \
+         configuration file, and that you are on the right host",
+        path.display()
+    )]
+    Absent {
+        /// The file.
+        path: PathBuf,
+    },
     /// The embedded datastore.
     #[error("the embedded datastore {} cannot be opened", path.display())]
     Sqlite {
@@ -42,7 +54,7 @@ impl OpenError {
     /// Whether opening may succeed later, when somebody has unlocked, mounted or supplied what is missing.
     pub const fn is_retryable(&self) -> bool {
         match self {
-            Self::Sqlite { .. } => true,
+            Self::Absent { .. } | Self::Sqlite { .. } => true,
             #[cfg(feature = "etcd")]
             Self::Etcd { .. } => true,
             #[cfg(not(feature = "etcd"))]
@@ -53,10 +65,21 @@ impl OpenError {
 
 /// Opens a datastore. Blocks for about a millisecond; call it inside a tokio runtime. etcd is reached only by the first request.
 ///
+/// An embedded datastore that is missing is made, and its directory too if that is the default one. Any other directory must be there:
+/// a path mistyped must not found a second cluster.
+///
 /// # Errors
 /// When it cannot be opened, with the reason and what to do.
 pub async fn open(config: &StoreConfig) -> Result<Arc<dyn Datastore>, OpenError> {
     open_with(config, SqliteOptions::default()).await
+}
+
+/// As [`open()`], for who only reads: an embedded datastore that is missing is an error.
+///
+/// # Errors
+/// As [`open()`], and [`OpenError::Absent`].
+pub async fn open_existing(config: &StoreConfig) -> Result<Arc<dyn Datastore>, OpenError> {
+    open_with(config, SqliteOptions { make: false, ..SqliteOptions::default() }).await
 }
 
 /// As [`open()`], for a process that does one thing after the other and ends: an embedded datastore is worked on by the calling thread
@@ -70,14 +93,39 @@ pub async fn open_in_place(config: &StoreConfig) -> Result<Arc<dyn Datastore>, O
 
 async fn open_with(config: &StoreConfig, options: SqliteOptions) -> Result<Arc<dyn Datastore>, OpenError> {
     match config {
-        StoreConfig::Sqlite { path } => match SqliteStore::open_with(path, options) {
-            Ok(store) => Ok(Arc::new(store)),
-            Err(source) => Err(OpenError::Sqlite { path: path.clone(), source }),
-        },
+        StoreConfig::Sqlite { path } => open_sqlite(path, options),
         #[cfg(feature = "etcd")]
         StoreConfig::Etcd(settings) => open_etcd(settings).await,
         #[cfg(not(feature = "etcd"))]
         StoreConfig::Etcd(_) => Err(OpenError::WithoutEtcd),
+    }
+}
+
+fn open_sqlite(path: &Path, options: SqliteOptions) -> Result<Arc<dyn Datastore>, OpenError> {
+    let failed = |source| match source {
+        SqliteError::Absent { path } => OpenError::Absent { path },
+        source => OpenError::Sqlite { path: path.to_owned(), source },
+    };
+    let makes = options.make && !path.exists();
+    if makes {
+        make_default_directory(path, Path::new(DEFAULT_PATH)).map_err(failed)?;
+    }
+    let store = SqliteStore::open_with(path, options).map_err(failed)?;
+    if makes {
+        tracing::info!(path = %path.display(), "made a new, empty datastore");
+    }
+    Ok(Arc::new(store))
+}
+
+/// The directory of the default path holds more than the datastore, and other programs read that: only files are for the owner alone.
+fn make_default_directory(path: &Path, default: &Path) -> Result<(), SqliteError> {
+    match path.parent().filter(|directory| Some(*directory) == default.parent()) {
+        Some(directory) => DirBuilder::new()
+            .recursive(true)
+            .mode(0o755)
+            .create(directory)
+            .map_err(|source| SqliteError::Open { path: directory.to_owned(), source }),
+        None => Ok(()),
     }
 }
 
@@ -98,5 +146,40 @@ async fn open_etcd(settings: &super::EtcdSettings) -> Result<Arc<dyn Datastore>,
     match EtcdStore::connect(config).await {
         Ok(store) => Ok(Arc::new(store)),
         Err(source) => Err(OpenError::Etcd { source }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    #[test]
+    fn only_the_default_directory_is_made() {
+        let folder = tempfile::tempdir().unwrap();
+        let default = folder.path().join("lib/calico/calico.db");
+        make_default_directory(&folder.path().join("mistyped/calico.db"), &default).unwrap();
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+        make_default_directory(&folder.path().join("lib/calico/other.db"), &default).unwrap();
+        let mode = std::fs::metadata(folder.path().join("lib/calico")).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o755);
+    }
+
+    #[test]
+    fn who_only_reads_makes_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let config = StoreConfig::Sqlite { path: folder.path().join("calico.db") };
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let error = open_existing(&config).await.err().unwrap();
+            assert!(matches!(error, OpenError::Absent { .. }), "{error}");
+            assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+            open(&config).await.unwrap();
+            open_existing(&config).await.unwrap();
+            let lost = StoreConfig::Sqlite { path: folder.path().join("mistyped/calico.db") };
+            assert!(open(&lost).await.is_err());
+            assert!(!folder.path().join("mistyped").exists());
+        });
     }
 }

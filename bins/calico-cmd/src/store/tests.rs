@@ -112,6 +112,8 @@ fn a_datastore_that_cannot_be_opened_yet_is_opened_later() {
         assert_eq!(source, format!("the embedded datastore {} cannot be opened", path.display()));
 
         std::fs::remove_file(folder.path().join("disk")).unwrap();
+        assert!(store.list(&Scope::All).await.unwrap_err().is_retryable(), "the directory is missing still");
+        std::fs::create_dir(folder.path().join("disk")).unwrap();
         assert_eq!(store.list(&Scope::All).await.unwrap().entries, Vec::new());
         assert!(path.exists());
     });

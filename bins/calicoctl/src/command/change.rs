@@ -38,7 +38,8 @@ impl Verb {
     }
 }
 
-/// Reads and checks everything, against the datastore too, then writes in the order given.
+/// Reads and checks everything, against the datastore too, then writes in the order given. Until all is known to be right nothing is
+/// made: neither a missing datastore nor the cluster's own tiers.
 pub(super) async fn write(
     verb: Verb,
     input: &FileArgs,
@@ -47,14 +48,18 @@ pub(super) async fn write(
 ) -> Result<(), Failure> {
     let (word, past) = verb.words();
     let documents = input::documents(&input.files, &input.options, context.stdin)?;
-    let client = context.client(config).await?;
+    let client = context.client_before_writing(config).await?;
     let namespace = input.options.namespace();
     let items = input::check(documents, word, namespace, Some(&client)).await?;
+    rehearse::check(&client, word, verb.intent(), matches!(verb, Verb::Create { skip_exists: true }), &items).await?;
+    if items.is_empty() {
+        return finish(report::summary(word, past, &[]), context);
+    }
+    let client = context.client_for_writing(client, config).await?;
     if let Err(error) = client.initialise().await {
         // As upstream: an operator may lack the right to write tiers and still apply policies.
         tracing::info!(%error, "the cluster's own tiers are not all there");
     }
-    rehearse::check(&client, word, verb.intent(), matches!(verb, Verb::Create { skip_exists: true }), &items).await?;
     let mut outcomes = Vec::with_capacity(items.len());
     for item in &items {
         let outcome = match verb {

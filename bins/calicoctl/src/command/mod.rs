@@ -5,12 +5,13 @@ mod get;
 mod report;
 
 use std::io::{Read, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use calico_cmd::store::{self, Resolved, Sources, StoreConfig};
+use calico_cmd::store::{self, OpenError, Resolved, Sources, StoreConfig};
 use calico_core::resource::{Kind, Scope};
 use calico_datastore::client::Client;
+use calico_datastore::memory::MemoryStore;
 use calico_datastore::{Clock, Datastore, IdSource};
 use clap::CommandFactory;
 
@@ -28,6 +29,8 @@ pub(crate) struct Context<'a> {
     pub(crate) store: Option<Arc<dyn Datastore>>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) ids: Arc<dyn IdSource>,
+    /// The embedded datastore that must be made before anything is written.
+    pub(crate) absent: Option<PathBuf>,
 }
 
 /// Carries out a command line.
@@ -52,19 +55,51 @@ pub(crate) async fn run(cli: Cli, context: &mut Context<'_>) -> Result<(), Failu
 }
 
 impl Context<'_> {
-    /// A client of the datastore that was handed in, or of the one that the configuration chooses.
+    /// A client of the datastore that was handed in, or of the one that the configuration chooses, which must be there.
     pub(crate) async fn client(&mut self, config: Option<&Path>) -> Result<Client, Failure> {
-        let store = match &self.store {
-            Some(store) => Arc::clone(store),
-            None => {
-                let resolved = self.resolve(config)?;
-                if let Some(warning) = &resolved.warning {
-                    writeln!(self.stderr, "warning: {warning}")?;
-                }
-                store::open(&resolved.config).await?
+        let store = self.existing(config).await??;
+        Ok(self.client_of(store))
+    }
+
+    /// A client to check with what is to be written: a datastore that is missing is taken for an empty one.
+    pub(crate) async fn client_before_writing(&mut self, config: Option<&Path>) -> Result<Client, Failure> {
+        let store = match self.existing(config).await? {
+            Ok(store) => store,
+            Err(OpenError::Absent { path }) => {
+                self.absent = Some(path);
+                Arc::new(MemoryStore::new())
             }
+            Err(error) => return Err(error.into()),
         };
-        Ok(Client::new(store, Arc::clone(&self.clock), Arc::clone(&self.ids)))
+        Ok(self.client_of(store))
+    }
+
+    /// The client to write with: the one that was checked with, unless its datastore must be made first.
+    pub(crate) async fn client_for_writing(
+        &mut self,
+        checked: Client,
+        config: Option<&Path>,
+    ) -> Result<Client, Failure> {
+        let Some(path) = self.absent.take() else { return Ok(checked) };
+        let store = store::open(&self.resolve(config)?.config).await?;
+        writeln!(self.stderr, "info: made a new, empty datastore: {}", path.display())?;
+        Ok(self.client_of(store))
+    }
+
+    /// The datastore, or why it cannot be opened.
+    async fn existing(&mut self, config: Option<&Path>) -> Result<Result<Arc<dyn Datastore>, OpenError>, Failure> {
+        if let Some(store) = &self.store {
+            return Ok(Ok(Arc::clone(store)));
+        }
+        let resolved = self.resolve(config)?;
+        if let Some(warning) = &resolved.warning {
+            writeln!(self.stderr, "warning: {warning}")?;
+        }
+        Ok(store::open_existing(&resolved.config).await)
+    }
+
+    fn client_of(&self, store: Arc<dyn Datastore>) -> Client {
+        Client::new(store, Arc::clone(&self.clock), Arc::clone(&self.ids))
     }
 
     fn resolve(&self, config: Option<&Path>) -> Result<Resolved, Failure> {

@@ -139,6 +139,23 @@ fn the_built_in_profile_is_there_and_cannot_be_changed() {
     }
 }
 
+#[test]
+fn a_refused_document_leaves_an_empty_datastore_empty() {
+    let cluster = Cluster::new();
+    let documents = [policy("one", "{}"), policy("lost.two", "{tier: lost}")].join("---\n");
+    for verb in ["apply", "create", "replace"] {
+        let run = cluster.type_in(&format!("{verb} -f -"), &documents);
+        assert!(run.code == 1 && run.stderr.ends_with("Nothing was changed.\n"), "{run:?}");
+        assert_eq!(count(&cluster), 0, "{verb}");
+    }
+    assert_eq!(cluster.type_in("apply -f - --skip-empty", "").code, 0);
+    assert_eq!(count(&cluster), 0, "nothing was to be written");
+    let tier = "apiVersion: projectcalico.org/v3\nkind: Tier\nmetadata: {name: kube-admin}\nspec: {order: 1000, defaultAction: Pass}\n";
+    assert!(cluster.type_in("create -f -", tier).stderr.contains("already exists"), "writing makes it first");
+    cluster.done("create -f -", &policy("one", "{tier: default}"));
+    assert_eq!(count(&cluster), 4, "the policy and the cluster's own tiers");
+}
+
 /// Only somebody else's write between check and write can make one of several fail.
 #[test]
 fn one_failure_does_not_stop_the_others() {
@@ -290,8 +307,27 @@ fn the_environment_chooses_the_datastore() {
     let environment = [("CALICO_DATASTORE_PATH", path.to_str().unwrap())];
     let file = directory.path().join("policy.yaml");
     std::fs::write(&file, policy("one", "{}")).unwrap();
+    for line in ["get gnp", "get gnp one", "delete gnp one"] {
+        let run = crate::common::type_in_environment(line, &environment);
+        assert_eq!(run.code, 1, "{run:?}");
+        let expected =
+            format!("no datastore at {}; calico-node run or the first apply makes it: check ", path.display());
+        assert!(run.stderr.contains(&expected), "{run:?}");
+    }
+    let refused = directory.path().join("refused.yaml");
+    std::fs::write(&refused, [policy("one", "{}"), policy("two", "{tier: lost}")].join("---\n")).unwrap();
+    let run = crate::common::type_in_environment(&format!("apply -f {}", refused.display()), &environment);
+    assert!(run.code == 1 && run.stderr.ends_with("Nothing was changed.\n"), "{run:?}");
+    assert!(!path.exists(), "neither reading nor a refused document makes a datastore");
     let run = crate::common::type_in_environment(&format!("apply -f {}", file.display()), &environment);
-    assert_eq!(run.code, 0, "{run:?}");
+    assert_eq!((run.code, run.stderr), (0, format!("info: made a new, empty datastore: {}\n", path.display())));
+    let lost = directory.path().join("mistyped/calico.db");
+    let run = crate::common::type_in_environment(
+        &format!("apply -f {}", file.display()),
+        &[("CALICO_DATASTORE_PATH", lost.to_str().unwrap())],
+    );
+    assert!(run.code == 1 && run.stderr.contains("mkdir -p "), "{run:?}");
+    assert!(!directory.path().join("mistyped").exists());
     let run = crate::common::type_in_environment("get gnp -o name", &environment);
     assert_eq!(run.stdout, "globalnetworkpolicy/one\n");
     let run = crate::common::type_in_environment("version", &environment);
