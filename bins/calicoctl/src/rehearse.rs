@@ -2,11 +2,11 @@
 
 use calico_core::resource::{Fault, Kind, ResourceKey};
 use calico_datastore::DatastoreError;
-use calico_datastore::client::{Client, ClientError, Intent, Rehearsal};
+use calico_datastore::client::{Client, ClientError, Intent, Rehearsal, Rehearsed};
 
 use crate::failure::{Failure, InputFault};
 use crate::input::Item;
-use crate::write::told;
+use crate::write::{draft, told};
 
 /// Fails with everything that the resources, written in this order once the cluster's own tiers are there, would be refused for.
 pub(crate) async fn check(
@@ -14,13 +14,18 @@ pub(crate) async fn check(
     verb: &'static str,
     intent: Intent,
     skip_exists: bool,
-    items: &[Item],
+    items: &mut [Item],
 ) -> Result<(), Failure> {
     let mut rehearsal = Rehearsal::after_initialising(client);
     let mut faults = Vec::new();
     for item in items {
-        match rehearsal.write(intent, &item.resource).await {
-            Ok(()) => {}
+        match rehearsal.write(intent, draft(item)).await {
+            Ok(Rehearsed::AsIs) => {}
+            Ok(Rehearsed::WithoutRevision) => {
+                if let Some(metadata) = item.resource.metadata_mut() {
+                    metadata.resource_version = None;
+                }
+            }
             Err(ClientError::Store(DatastoreError::AlreadyExists { .. })) if skip_exists => {}
             Err(error) => {
                 let is_answer = is_answer(&error);

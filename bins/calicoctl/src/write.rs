@@ -39,7 +39,7 @@ pub(crate) async fn delete(client: &Client, key: &ResourceKey, skip_not_exists: 
 }
 
 /// Identity and time of creation in a document are those of the cluster that printed it.
-fn draft(item: &Item) -> Draft {
+pub(crate) fn draft(item: &Item) -> Draft {
     let mut resource: Resource = item.resource.clone();
     if let Some(metadata) = resource.metadata_mut() {
         metadata.uid = None;

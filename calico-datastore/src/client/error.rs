@@ -25,7 +25,7 @@ pub enum ClientError {
         faults: Vec<Fault>,
     },
     /// The operation is not possible on this object.
-    #[error("operation {operation} is not supported on {key}: {reason}")]
+    #[error("operation {operation} is not supported on {}: {reason}", identifier(.key))]
     NotSupported {
         /// `Update` or `Delete`.
         operation: &'static str,
@@ -65,6 +65,14 @@ impl From<IpamFailure> for ClientError {
 impl From<Fault> for ClientError {
     fn from(fault: Fault) -> Self {
         Self::Invalid { faults: vec![fault] }
+    }
+}
+
+/// Upstream names what is built in by its name alone.
+fn identifier(key: &ResourceKey) -> String {
+    match key.name() {
+        Some(name) if super::rules::is_built_in(key) => name.to_owned(),
+        _ => key.to_string(),
     }
 }
 

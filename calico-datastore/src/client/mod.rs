@@ -23,7 +23,7 @@ use calico_core::resource::{Fault, Kind, Resource, ResourceKey, merge_newer};
 use serde_json::Value;
 
 pub use self::error::ClientError;
-pub use self::rehearsal::{Intent, Rehearsal};
+pub use self::rehearsal::{Intent, Rehearsal, Rehearsed};
 use crate::Datastore;
 use crate::{Clock, DatastoreError, IdSource, Listing, Revision, Scope, Stored, Write, document};
 
@@ -193,27 +193,17 @@ impl Client {
     /// Reads what an update starts from.
     async fn read_for_update(&self, key: &ResourceKey) -> Result<Stored, ClientError> {
         if rules::is_built_in(key) {
-            return Err(rules::protected("Update", key));
+            return Ok(rules::built_in_profile());
         }
         Ok(self.store.get(key).await?)
     }
 
     /// Writes the draft over what was read.
     async fn replace(&self, draft: &Prepared, read: Stored) -> Result<Applied, ClientError> {
-        let Draft { mut resource, document } = draft.draft.clone();
-        let read = conflict_unless(draft.revision, read)?;
-        keep_identity(&mut resource, &read.resource);
-        rules::before_update(&read.resource, &resource)?;
-        let base = match document {
-            Some(document) => Arc::new(merge_newer(resource.kind(), &read.raw, document)),
-            None => Arc::clone(&read.raw),
-        };
-        if document::encode(&resource, Some(&*base)) == *read.raw {
-            return Ok(Applied::Unchanged(shown(read)));
+        match draft.replacement(&read)? {
+            Some(write) => self.write(read.key, write).await.map(Applied::Updated),
+            None => Ok(Applied::Unchanged(shown(read))),
         }
-        let mut write = Write::update(&read, Arc::new(resource));
-        set_base(&mut write, Some(base));
-        self.write(read.key, write).await.map(Applied::Updated)
     }
 
     async fn write(&self, key: ResourceKey, write: Write) -> Result<Stored, ClientError> {
@@ -256,6 +246,27 @@ impl Prepared {
         0..if self.revision.is_some() { 0 } else { ATTEMPTS }
     }
 
+    /// What makes the draft of what was read; nothing if it is so already.
+    fn replacement(&self, read: &Stored) -> Result<Option<Write>, ClientError> {
+        let Draft { mut resource, document } = self.draft.clone();
+        conflict_unless(self.revision, read)?;
+        keep_identity(&mut resource, &read.resource);
+        rules::before_update(&read.resource, &resource)?;
+        let base = match document {
+            Some(document) => Arc::new(merge_newer(resource.kind(), &read.raw, document)),
+            None => Arc::clone(&read.raw),
+        };
+        if document::encode(&resource, Some(&*base)) == *read.raw {
+            return Ok(None);
+        }
+        if rules::is_built_in(&read.key) {
+            return Err(rules::protected("Update", &read.key));
+        }
+        let mut write = Write::update(read, Arc::new(resource));
+        set_base(&mut write, Some(base));
+        Ok(Some(write))
+    }
+
     /// As a new object.
     fn fresh(&self) -> Draft {
         let mut draft = self.draft.clone();
@@ -290,13 +301,13 @@ fn refuse_revision(resource: &Resource) -> Result<(), ClientError> {
     }
 }
 
-/// What was read, if it is at the revision that the caller named.
-fn conflict_unless(wanted: Option<Revision>, read: Stored) -> Result<Stored, ClientError> {
+/// A conflict if what was read is at another revision than the caller named.
+fn conflict_unless(wanted: Option<Revision>, read: &Stored) -> Result<(), ClientError> {
     match wanted {
         Some(wanted) if wanted != read.revision => {
-            Err(DatastoreError::Conflict { key: read.key.clone(), current: Some(Box::new(read)) }.into())
+            Err(DatastoreError::Conflict { key: read.key.clone(), current: Some(Box::new(read.clone())) }.into())
         }
-        _ => Ok(read),
+        _ => Ok(()),
     }
 }
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use calico_core::resource::{IpPoolSpec, Object, Resource, ResourceKey};
 
-use super::{Client, ClientError, Draft, Prepared, conflict_unless, key_of, refuse_revision, rules};
+use super::{Client, ClientError, Draft, Prepared, key_of, refuse_revision, rules};
 use crate::{DatastoreError, Revision, Stored};
 
 /// What a write is to do.
@@ -21,6 +21,17 @@ pub enum Intent {
     Update,
     /// [`Client::apply`].
     Apply,
+}
+
+/// How a write that would be carried out is to be made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(clippy::exhaustive_enums, reason = "a revision counts or does not")]
+pub enum Rehearsed {
+    /// As it was rehearsed.
+    AsIs,
+    /// Without the revision that the object names: only [`Client::initialise`] will make what is stored under its key, so that the
+    /// revision is another store's.
+    WithoutRevision,
 }
 
 /// What the writes rehearsed so far would have made.
@@ -72,18 +83,18 @@ impl<'a> Rehearsal<'a> {
     ///
     /// # Errors
     /// What the write would be refused for, or what keeps the store from answering.
-    pub async fn write(&mut self, intent: Intent, resource: &Resource) -> Result<(), ClientError> {
-        let mut resource = resource.clone();
-        resource.fill_defaults()?;
+    pub async fn write(&mut self, intent: Intent, draft: impl Into<Draft> + Send) -> Result<Rehearsed, ClientError> {
+        let mut draft = draft.into();
+        draft.resource.fill_defaults()?;
         match intent {
-            Intent::Create => self.create(&resource).await?,
-            Intent::Update => self.update(&resource).await?,
-            Intent::Apply => match self.update(&resource).await {
-                Err(error) if error.is_not_found() => self.create_absent(&resource).await?,
-                other => other?,
+            Intent::Create => self.create(&draft.resource).await?,
+            Intent::Update => return self.update(draft).await,
+            Intent::Apply => match self.update(draft.clone()).await {
+                Err(error) if error.is_not_found() => self.create_absent(&draft.resource).await?,
+                other => return other,
             },
         }
-        Ok(())
+        Ok(Rehearsed::AsIs)
     }
 
     async fn create(&mut self, resource: &Resource) -> Result<(), ClientError> {
@@ -116,10 +127,14 @@ impl<'a> Rehearsal<'a> {
         Ok(())
     }
 
-    async fn update(&self, resource: &Resource) -> Result<(), ClientError> {
-        let draft = Prepared::new(Draft::from(resource.clone()))?;
+    async fn update(&self, draft: Draft) -> Result<Rehearsed, ClientError> {
+        let mut draft = Prepared::new(draft)?;
         let read = self.read(&draft.key).await?;
-        let read = conflict_unless(draft.revision, read)?;
-        rules::before_update(&read.resource, resource)
+        let rehearsed = if self.initial.contains(&read) { Rehearsed::WithoutRevision } else { Rehearsed::AsIs };
+        if rehearsed == Rehearsed::WithoutRevision {
+            draft.revision = None;
+        }
+        draft.replacement(&read)?;
+        Ok(rehearsed)
     }
 }

@@ -42,8 +42,17 @@ pub(super) fn add_built_in(scope: &Scope, listing: &mut Listing) {
     listing.entries.insert(position, Ok(profile));
 }
 
+/// Upstream's answer to whoever would change what is built in.
 pub(super) fn protected(operation: &'static str, key: &ResourceKey) -> ClientError {
-    ClientError::NotSupported { operation, key: key.clone(), reason: "it is built in".to_owned() }
+    let name = key.name().unwrap_or_default();
+    let reason = match (key.kind(), operation) {
+        (Kind::Profile, "Update") => {
+            format!("The profile \"{name}\" is a default provided by Calico and cannot be updated")
+        }
+        (Kind::Profile, _) => format!("The profile \"{name}\" is a default provided by Calico and cannot be deleted"),
+        _ => "it is built in".to_owned(),
+    };
+    ClientError::NotSupported { operation, key: key.clone(), reason }
 }
 
 /// `made` is what is to be taken for stored beside what is.

@@ -194,12 +194,24 @@ async fn the_built_in_profile_is_always_there_and_never_stored() {
     }
     assert!(client.list(&Scope::Kind(Kind::Tier)).await.unwrap().entries.is_empty());
     assert!(client.create(built_in.clone()).await.unwrap_err().is_conflict());
-    for refused in [
-        client.update(built_in.clone()).await.map(drop),
-        client.apply(built_in).await.map(drop),
-        client.delete(&key, None).await.map(drop),
+    assert!(matches!(client.apply(built_in.clone()).await, Ok(Applied::Unchanged(_))));
+    assert!(matches!(client.apply((*profile.resource).clone()).await, Ok(Applied::Unchanged(_))), "as it is printed");
+    assert_eq!(client.update(built_in.clone()).await.unwrap().key, key);
+    let mut changed = built_in.clone();
+    changed.metadata_mut().unwrap().labels.insert("a".to_owned(), "b".to_owned());
+    for (refused, past) in [
+        (client.update(changed.clone()).await.map(drop), "updated"),
+        (client.apply(changed).await.map(drop), "updated"),
+        (client.delete(&key, None).await.map(drop), "deleted"),
     ] {
-        assert!(matches!(refused, Err(ClientError::NotSupported { .. })));
+        let operation = if past == "updated" { "Update" } else { "Delete" };
+        assert_eq!(
+            refused.unwrap_err().to_string(),
+            format!(
+                "operation {operation} is not supported on projectcalico-default-allow: The profile \
+                 \"projectcalico-default-allow\" is a default provided by Calico and cannot be {past}"
+            )
+        );
     }
     assert!(store.get(&key).await.unwrap_err().is_not_found());
 }
@@ -380,12 +392,13 @@ async fn a_rehearsal_answers_as_the_writes_would_and_writes_nothing() {
         (Intent::Apply, pool("overlapping-new", "10.20.1.0/24")),
         (Intent::Apply, pool("ten", "10.9.0.0/16")),
         (Intent::Apply, Resource::default_allow_profile()),
+        (Intent::Create, Resource::default_allow_profile()),
     ];
     let before = store.list(&Scope::All).await.unwrap();
     let mut rehearsal = Rehearsal::new(&client);
     let mut rehearsed = Vec::new();
     for (intent, resource) in &series {
-        rehearsed.push(rehearsal.write(*intent, resource).await.map_err(|error| error.to_string()));
+        rehearsed.push(rehearsal.write(*intent, resource.clone()).await.map(drop).map_err(|error| error.to_string()));
     }
     assert_eq!(store.list(&Scope::All).await.unwrap(), before);
     for ((intent, resource), expected) in series.into_iter().zip(&rehearsed) {
@@ -398,5 +411,5 @@ async fn a_rehearsal_answers_as_the_writes_would_and_writes_nothing() {
     }
     let passed: Vec<_> = rehearsed.iter().map(Result::is_ok).collect();
     let (y, n) = (true, false);
-    assert_eq!(passed, [n, n, n, y, y, y, y, n, n, y, n, n, n]);
+    assert_eq!(passed, [n, n, n, y, y, y, y, n, n, y, n, n, y, n]);
 }

@@ -50,8 +50,9 @@ pub(super) async fn write(
     let documents = input::documents(&input.files, &input.options, context.stdin)?;
     let client = context.client_before_writing(config).await?;
     let namespace = input.options.namespace();
-    let items = input::check(documents, word, namespace, Some(&client)).await?;
-    rehearse::check(&client, word, verb.intent(), matches!(verb, Verb::Create { skip_exists: true }), &items).await?;
+    let mut items = input::check(documents, word, namespace, Some(&client)).await?;
+    let skip_exists = matches!(verb, Verb::Create { skip_exists: true });
+    rehearse::check(&client, word, verb.intent(), skip_exists, &mut items).await?;
     if items.is_empty() {
         return finish(report::summary(word, past, &[]), context);
     }
