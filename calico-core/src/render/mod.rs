@@ -44,12 +44,37 @@ pub use standard::Renderer;
 use crate::calc::event::Event;
 use crate::table::Delta;
 
-/// Turns what is active into what the host should hold. The standard one is [`Renderer`]; an embedder may bring another.
+/// Turns what is active into what the host should hold. The standard one is [`Renderer`]; an embedder may bring another, and test it
+/// with the suite `calico_dataplane::testing::renderer`, which proves each sentence of the contract.
+///
+/// # Contract
+/// The caller takes the skeleton and then hands in events in the graph's order ([`calc::event`](crate::calc::event)): what is referred
+/// to comes first and goes last. Skeleton and deltas add up to the *desired state*, which the reconciler brings about. Of an
+/// interface that passes from one endpoint to another in a flush, the new one may be announced before the old one is removed.
+///
+/// *Decisions.* After a flush the host decides about a new connection as [`spec`](crate::spec) says, under the renderer's settings: from
+/// an endpoint, to an endpoint, from one to another, from an endpoint to its host and from the host to it; whatever mark the packet
+/// carries. An established connection goes on, but what a workload sends with a source address that is not its own is dropped even
+/// then. A new connection from or to a workload interface that nobody announced is dropped, but for neighbour discovery with the host.
+/// Traffic of other interfaces is left alone, whatever its state.
+///
+/// *Routes.* Each address of an active endpoint is routed to its interface or, if several have the address, to one of theirs; there
+/// is no other route to an interface. An endpoint whose interface is not called as a workload's gets nothing: it could not be
+/// policed.
+///
+/// *State.* The desired state depends on what is active and on nothing before, down to the names: so a restarted agent recognises
+/// what it finds. When nothing is active, it is the skeleton. A whole value that is told again (any event but
+/// [`Event::SetChanged`] and the removals) changes nothing.
+///
+/// *Changes.* After each event, not only after a flush, the desired state is one that a kernel takes: all that is referred to is
+/// there. What one event removes was there. A delta may gather any number of events, of several flushes too, and then adds up to
+/// the same: what it removes goes before what it adds comes.
 pub trait PolicyRenderer {
     /// The part that exists before anything is known of policies and endpoints, and that drops what comes from and goes to
-    /// workloads until they are known. It is part of the desired state from the start.
+    /// workloads until they are known. It goes into an empty table, removes nothing, and stays the same whatever is active.
     fn skeleton(&self) -> Delta;
 
-    /// Takes in one event and adds to `delta` how the desired state changes. Within one delta, removals come before additions.
+    /// Takes in one event and adds to `delta` how the desired state changes. What was gathered in `delta` and is now to go must be
+    /// taken out of it: of a name that it both removes and adds, the addition counts.
     fn handle(&mut self, event: &Event, delta: &mut Delta);
 }

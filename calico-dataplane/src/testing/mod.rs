@@ -5,4 +5,5 @@ pub mod conformance;
 pub mod fuzz;
 #[cfg(feature = "linux")]
 pub mod netns;
+pub mod renderer;
 pub mod sample;

@@ -1,0 +1,82 @@
+//! What every [`PolicyRenderer`] must do: run it against an implementation with [`suite`].
+//!
+//! Random clusters live through random changes; what the graph says of them goes to the renderer event by event and, beside that, many
+//! events at once. The oracle of decisions is [`calico_core::spec`], that of the kernel the memory of [`crate::recording`], and that
+//! of the desired state a fresh renderer that never saw anything but the end.
+
+#![expect(
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "a test suite: a breach of the contract is a panic that names it"
+)]
+
+mod decisions;
+mod desired;
+mod story;
+
+use std::ops::Range;
+
+use calico_core::net::InterfaceName;
+use calico_core::render::PolicyRenderer;
+use calico_core::spec::Settings;
+
+use decisions::Seen;
+use story::Story;
+
+/// A renderer under test.
+#[expect(clippy::exhaustive_structs, reason = "callers build it with literals")]
+pub struct Subject<'a> {
+    /// Makes a renderer that knows of nothing active.
+    pub make: &'a dyn Fn() -> Box<dyn PolicyRenderer>,
+    /// How it knows workload interfaces by their names; at most 13 bytes, so that the suite can make names of it. The suite also uses
+    /// `eth0` and `eth1` as the host's own interfaces.
+    pub workload_prefix: InterfaceName,
+    /// How it is set up, in the words of the specification.
+    pub settings: Settings,
+    /// One random story for each: `0..20` takes seconds.
+    pub seeds: Range<u64>,
+}
+
+/// Runs the whole suite. Needs no privileges, no clock and no runtime.
+///
+/// ```
+/// use calico_core::net::InterfaceName;
+/// use calico_core::render::{RenderConfig, Renderer};
+/// use calico_core::spec::Settings;
+/// use calico_dataplane::testing::renderer::{Subject, suite};
+///
+/// suite(&Subject {
+///     make: &|| Box::new(Renderer::new(RenderConfig::default())),
+///     workload_prefix: InterfaceName::CALI,
+///     settings: Settings::default(),
+///     seeds: 0..2,
+/// });
+/// ```
+///
+/// # Panics
+/// If the implementation breaks the contract; the message says how, and the seed that shows it.
+pub fn suite(subject: &Subject<'_>) {
+    decisions::skeleton(subject);
+    story::endpoint_on_another_interface(subject);
+    let mut seen = Seen::default();
+    for seed in subject.seeds.clone() {
+        let mut story = Story::new(subject, seed);
+        for round in 0..4 {
+            story.go_on(round);
+            story.compare_with_a_fresh_start();
+            story.tell_again();
+            story.decide(&mut seen);
+        }
+        story.remove_everything();
+    }
+    seen.is_telling();
+}
+
+impl Subject<'_> {
+    fn workload(&self, rest: &str) -> InterfaceName {
+        format!("{}{rest}", self.workload_prefix).parse().unwrap()
+    }
+}
+
+#[cfg(test)]
+mod tests;
