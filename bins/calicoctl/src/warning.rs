@@ -45,7 +45,7 @@ const fn effect(action: Action) -> &'static str {
     match action {
         Action::Allow => "the Allow rule never matches",
         Action::Deny => "the Deny rule matches without it",
-        Action::Pass => "the Pass rule never matches",
+        Action::Pass => "the Pass rule denies without it",
         Action::Log => "the Log rule never matches",
     }
 }

@@ -106,15 +106,15 @@ pub enum RuleFault {
 pub enum RuleEffect {
     /// The rule is left out: it would have let something through (or logged it).
     LeftOut,
-    /// The rule denies, so it is kept without the faulty condition and denies more.
-    Widened,
+    /// The rule denies without the faulty condition: a Deny denies more, and a Pass denies what it would have handed on.
+    Denies,
 }
 
 impl RuleEffect {
     const fn describe(self) -> &'static str {
         match self {
             Self::LeftOut => "is left out",
-            Self::Widened => "denies without that condition",
+            Self::Denies => "denies without that condition",
         }
     }
 }

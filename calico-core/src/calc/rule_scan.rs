@@ -1,7 +1,8 @@
 //! Rules as written to rules that the dataplane can carry out: selectors and named ports become sets.
 //!
-//! A rule that cannot be carried out as written fails closed, and says so: one that denies loses the condition and denies more,
-//! any other is left out. That holds for what the stored rule has and this version does not understand, for selectors that do not
+//! A rule that cannot be carried out as written fails closed, and says so: a Deny loses the condition and denies more; so does a
+//! Pass, which becomes a Deny, for without it a later Allow of its tier would let through what the Pass would have handed to the
+//! tiers that follow; any other is left out. That holds for what the stored rule has and this version does not understand, for selectors that do not
 //! parse, for HTTP (which the kernel cannot see) and for services (whose endpoints nothing here knows yet).
 
 use alloc::format;
@@ -100,14 +101,26 @@ impl Scanner<'_> {
         sets: &mut Vec<Definition>,
         problems: &mut Vec<Problem>,
     ) -> Option<ActiveRule> {
-        let rule = self.scan();
-        let keep = self.faults.is_empty() || self.rule.action == Action::Deny;
-        let effect = if keep { RuleEffect::Widened } else { RuleEffect::LeftOut };
+        let mut rule = self.scan();
+        if self.faults.is_empty() {
+            sets.extend(self.sets);
+            return Some(rule);
+        }
+        let effect = match rule.action {
+            Action::Deny | Action::Pass => RuleEffect::Denies,
+            Action::Allow | Action::Log => RuleEffect::LeftOut,
+        };
         problems.extend(self.faults.into_iter().map(|fault| Problem::Rule { direction, index, fault, effect }));
-        if !keep {
+        if effect == RuleEffect::LeftOut {
             return None;
         }
-        sets.extend(self.sets);
+        rule.action = Action::Deny;
+        // An exception by port names reaches as far as the conditions beside it, so it goes with any that is lost.
+        rule.source.not_port_sets.clear();
+        rule.destination.not_port_sets.clear();
+        let lists = [&rule.source, &rule.destination].map(|entity| [&entity.sets, &entity.not_sets, &entity.port_sets]);
+        let refers = |id| lists.as_flattened().iter().any(|list| list.contains(&id));
+        sets.extend(self.sets.into_iter().filter(|definition| refers(definition.id())));
         Some(rule)
     }
 

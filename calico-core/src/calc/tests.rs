@@ -371,7 +371,7 @@ fn rules_that_cannot_be_carried_out_fail_closed() {
     rig.flush();
     let rules = rig.state.policies.values().next().unwrap();
     let actions: Vec<_> = rules.ingress.iter().map(|rule| rule.action).collect();
-    assert_eq!(actions, [Action::Deny, Action::Deny]);
+    assert_eq!(actions, [Action::Deny; 3]);
     assert!(rules.ingress.iter().all(|rule| rule.source == super::event::ActiveEntity::default()));
     let problems = rig.problems();
     assert_eq!(problems.len(), 4);
@@ -395,11 +395,26 @@ fn a_condition_that_is_not_known_lets_nothing_through() {
     rig.update(Update { key: resource.key().unwrap(), value: Some(Arc::new(resource)) });
     rig.flush();
     let rules = rig.state.policies.values().next().unwrap();
-    assert_eq!(rules.ingress.iter().map(|rule| rule.action).collect::<Vec<_>>(), [Action::Deny]);
+    assert_eq!(rules.ingress.iter().map(|rule| rule.action).collect::<Vec<_>>(), [Action::Deny; 2]);
     let problems = rig.problems();
     assert_eq!(problems.len(), 4);
     assert!(problems[0].starts_with("NetworkPolicy(one/p): ingress rule 0: ") && problems[0].contains("source.newer"));
-    assert!(problems[0].ends_with("the rule is left out") && problems[1].ends_with("denies without that condition"));
+    assert!(problems[0].ends_with("the rule is left out") && problems[3].ends_with("the rule is left out"));
+    assert!(problems[1..3].iter().all(|problem| problem.ends_with("denies without that condition")));
+}
+
+/// What a rule excepts by port names is as wide as the selector beside it: wider than meant where that is lost.
+#[test]
+fn an_exception_by_port_names_goes_with_a_lost_condition() {
+    let mut rig = Rig::new();
+    rig.update(endpoint("a", "10.0.0.1/32", &[], &[]));
+    let names = || vec![Port::Named("web".into())];
+    let source = EntityRule { selector: "(".into(), ports: names(), not_ports: names(), ..EntityRule::default() };
+    let ingress = vec![Rule { action: Action::Deny, source, ..Rule::default() }];
+    rig.update(policy("p", NetworkPolicySpec { ingress, ..NetworkPolicySpec::default() }));
+    rig.flush();
+    let rules = rig.state.policies.values().next().unwrap();
+    assert_eq!((rules.ingress[0].source.port_sets.len(), rules.ingress[0].source.not_port_sets.len()), (1, 0));
 }
 
 #[test]

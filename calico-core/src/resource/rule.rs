@@ -37,15 +37,15 @@ pub struct Rule {
     /// Conditions on the destination.
     #[serde(default, skip_serializing_if = "EntityRule::is_empty")]
     pub destination: EntityRule,
-    /// HTTP conditions, kept as given: the kernel cannot see them (an Allow rule that has them never matches, a Deny rule matches
-    /// without them; both are reported).
+    /// HTTP conditions, kept as given: the kernel cannot see them (an Allow rule that has them never matches, a Deny or Pass rule
+    /// denies without them; all are reported).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub http: Option<serde_json::Value>,
     /// Annotations on the rule, kept as given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metadata: Option<serde_json::Value>,
-    /// What of the stored rule this version does not understand. Whoever carries the rule out fails closed: unless it denies, it
-    /// never matches.
+    /// What of the stored rule this version does not understand. Whoever carries the rule out fails closed: Deny and Pass
+    /// deny without it, Allow and Log never match.
     #[serde(skip)]
     pub unread: Option<Box<Unread>>,
 }

@@ -3,7 +3,7 @@
 //! A newer version may write fields and values that this one does not know, and somebody may write nonsense past every check. A
 //! policy that were absent for that, or a rule that matched without a condition, could let more through than was meant. So in
 //! stored policies and profiles a rule keeps what is understood of it, and carries what is not in [`Rule::unread`]: whoever
-//! carries it out fails closed (a rule that denies does so without the lost conditions, any other never matches). A field of the
+//! carries it out fails closed (Deny and Pass deny without the lost conditions, Allow and Log never match). A field of the
 //! specification itself that is not known may narrow the whole policy, so it counts for each of its rules. An action that is not
 //! known counts as Deny.
 //!
@@ -238,6 +238,12 @@ fn take_field(members: &mut Map<String, Value>, path: &str) -> bool {
     if path == "action" {
         let deny = Value::from("Deny");
         return members.insert("action".into(), deny.clone()) != Some(deny);
+    }
+    if path == "namespaceSelector" {
+        // Without it they would mean peers of the policy's own namespace, and others would escape.
+        for field in ["selector", "notSelector", "serviceAccounts"] {
+            members.shift_remove(field);
+        }
     }
     let Some((name, inside)) = path.split_once('.') else { return members.shift_remove(path).is_some() };
     let Some(member) = members.get_mut(name) else { return false };

@@ -212,8 +212,8 @@ impl Cluster {
     }
 
     fn run(&self, rules: &[Rule], namespace: &str, flow: &Flow) -> Outcome {
-        for rule in rules.iter().filter(|rule| rule::matches(self, rule, namespace, flow)) {
-            match rule.action {
+        for action in rules.iter().filter_map(|rule| rule::action(self, rule, namespace, flow)) {
+            match action {
                 Action::Allow => return Outcome::Decided(Decision::Allow),
                 Action::Deny => return Outcome::Decided(Decision::Deny),
                 Action::Pass => return Outcome::Passed,

@@ -17,34 +17,55 @@ pub(super) const SERVICE_ACCOUNT: &str = "projectcalico.org/serviceaccount";
 /// TCP, UDP, SCTP: the protocols whose ports rules can name.
 const WITH_PORTS: [u8; 3] = [6, 17, 132];
 
-pub(super) fn matches(cluster: &Cluster, rule: &Rule, namespace: &str, flow: &Flow) -> bool {
-    // A condition that cannot be carried out (one that is not understood, HTTP, services, a selector that does not parse …) holds
-    // for rules that deny and for no others, so that a rule denies more or allows less than was written.
-    let unusable = rule.action == Action::Deny;
-    let understood = rule.unread.is_none() || unusable;
-    let http = rule.http.is_none() || unusable;
-    let protocol = rule.protocol.is_none_or(|protocol| protocol.number() == flow.protocol)
-        && rule.not_protocol.is_none_or(|protocol| protocol.number() != flow.protocol);
-    understood
-        && http
-        && family_matches(rule, flow, unusable)
-        && protocol
+/// What the rule does about the flow, if it matches.
+///
+/// Of a rule that is not whole only so much is known: it meant part of what its other conditions match. A Deny denies all of
+/// that, and so does a Pass, which would have kept that part from a later Allow of its tier. Any other rule is left out.
+pub(super) fn action(cluster: &Cluster, rule: &Rule, namespace: &str, flow: &Flow) -> Option<Action> {
+    let whole = is_whole(rule, namespace);
+    let action = match rule.action {
+        action if whole => action,
+        Action::Deny | Action::Pass => Action::Deny,
+        Action::Allow | Action::Log => return None,
+    };
+    matches(cluster, rule, whole, namespace, flow).then_some(action)
+}
+
+/// Whether every condition can be carried out.
+fn is_whole(rule: &Rule, namespace: &str) -> bool {
+    let known = |icmp: Icmp| icmp.icmp_type.is_some() || icmp.code.is_none();
+    rule.unread.is_none()
+        && rule.http.is_none()
+        && matches!(rule.ip_version, None | Some(4 | 6))
+        && rule.icmp.is_none_or(known)
+        && rule.not_icmp.is_none_or(known)
+        && [&rule.source, &rule.destination]
+            .into_iter()
+            .all(|entity| entity.services.is_none() && peer_selector(entity, namespace).is_ok())
+}
+
+/// Whether all conditions that can be carried out hold.
+fn matches(cluster: &Cluster, rule: &Rule, whole: bool, namespace: &str, flow: &Flow) -> bool {
+    let entity = |entity: &EntityRule, address: IpAddr, port: u16| {
+        let lost = PeerSelector { positive: None, negative: None };
+        let selector = peer_selector(entity, namespace).unwrap_or(lost);
+        nets_match(entity, address)
+            && selector.positive.as_ref().is_none_or(|wanted| is_member(cluster, wanted, address))
+            && !selector.negative.as_ref().is_some_and(|unwanted| is_member(cluster, unwanted, address))
+            && ports_match(cluster, entity, whole, selector.positive.as_ref(), flow, address, port)
+    };
+    rule.protocol.is_none_or(|protocol| protocol.number() == flow.protocol)
+        && rule.not_protocol.is_none_or(|protocol| protocol.number() != flow.protocol)
+        && family_matches(rule, flow)
         && port_numbers_apply(rule, flow)
-        && rule.icmp.is_none_or(|icmp| icmp_matches(icmp, flow, false, unusable))
-        && rule.not_icmp.is_none_or(|icmp| icmp_matches(icmp, flow, true, unusable))
-        && entity_matches(cluster, (&rule.source, unusable), namespace, flow, flow.source, flow.source_port)
-        && entity_matches(
-            cluster,
-            (&rule.destination, unusable),
-            namespace,
-            flow,
-            flow.destination,
-            flow.destination_port,
-        )
+        && rule.icmp.is_none_or(|icmp| icmp_matches(icmp, flow, false))
+        && rule.not_icmp.is_none_or(|icmp| icmp_matches(icmp, flow, true))
+        && entity(&rule.source, flow.source, flow.source_port)
+        && entity(&rule.destination, flow.destination, flow.destination_port)
 }
 
 /// The given version, or that which the protocol's name implies.
-fn family_matches(rule: &Rule, flow: &Flow, unusable: bool) -> bool {
+fn family_matches(rule: &Rule, flow: &Flow) -> bool {
     let implied = match rule.protocol {
         Some(protocol) if protocol.is_named() && protocol.number() == 1 => Some(4),
         Some(protocol) if protocol.is_named() && protocol.number() == 58 => Some(6),
@@ -56,7 +77,7 @@ fn family_matches(rule: &Rule, flow: &Flow, unusable: bool) -> bool {
     };
     match rule.ip_version {
         None | Some(4 | 6) => rule.ip_version.or(implied).is_none_or(|given| given == version),
-        Some(_) => unusable,
+        Some(_) => true,
     }
 }
 
@@ -67,36 +88,14 @@ fn port_numbers_apply(rule: &Rule, flow: &Flow) -> bool {
     WITH_PORTS.contains(&flow.protocol) || !lists.iter().any(|ports| numbered(ports))
 }
 
-fn icmp_matches(icmp: Icmp, flow: &Flow, negated: bool, unusable: bool) -> bool {
-    let Some(icmp_type) = icmp.icmp_type else { return icmp.code.is_none() || unusable };
+fn icmp_matches(icmp: Icmp, flow: &Flow, negated: bool) -> bool {
+    let Some(icmp_type) = icmp.icmp_type else { return true };
     let of_family = match flow.family() {
         Family::V4 => flow.protocol == 1,
         Family::V6 => flow.protocol == 58,
     };
     let same = |(found_type, found_code)| found_type == icmp_type && icmp.code.is_none_or(|code| code == found_code);
     of_family && flow.icmp.is_some_and(|found| same(found) != negated)
-}
-
-fn entity_matches(
-    cluster: &Cluster,
-    (entity, unusable): (&EntityRule, bool),
-    namespace: &str,
-    flow: &Flow,
-    address: IpAddr,
-    port: u16,
-) -> bool {
-    if entity.services.is_some() && !unusable {
-        return false;
-    }
-    let selector = match peer_selector(entity, namespace) {
-        Ok(selector) => selector,
-        Err(Unusable) if unusable => PeerSelector { positive: None, negative: None },
-        Err(Unusable) => return false,
-    };
-    nets_match(entity, address)
-        && selector.positive.as_ref().is_none_or(|wanted| is_member(cluster, wanted, address))
-        && !selector.negative.as_ref().is_some_and(|unwanted| is_member(cluster, unwanted, address))
-        && ports_match(cluster, entity, selector.positive.as_ref(), flow, address, port)
 }
 
 /// A list that holds nothing of the family takes the rule out of that family, whether it is a wanted or an unwanted one; an
@@ -109,21 +108,22 @@ fn nets_match(entity: &EntityRule, address: IpAddr) -> bool {
     wanted && !unwanted
 }
 
+/// An exception by port names reaches as far as the conditions beside it, so it goes with any that is lost.
 fn ports_match(
     cluster: &Cluster,
     entity: &EntityRule,
+    whole: bool,
     selector: Option<&Selector>,
     flow: &Flow,
     address: IpAddr,
     port: u16,
 ) -> bool {
-    let listed = |ports: &[Port]| {
-        ports.iter().any(|entry| match entry {
-            Port::Range(range) => range.contains(port),
-            Port::Named(name) => is_named_port(cluster, selector, name, flow, address, port),
-        })
+    let listed = |entry: &Port| match entry {
+        Port::Range(range) => range.contains(port),
+        Port::Named(name) => is_named_port(cluster, selector, name, flow, address, port),
     };
-    (entity.ports.is_empty() || listed(&entity.ports)) && !listed(&entity.not_ports)
+    let excepted = |entry: &Port| (whole || matches!(entry, Port::Range(_))) && listed(entry);
+    (entity.ports.is_empty() || entity.ports.iter().any(listed)) && !entity.not_ports.iter().any(excepted)
 }
 
 /// Whether an endpoint that the selector selects has this address and calls this port so.

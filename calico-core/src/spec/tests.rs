@@ -6,6 +6,7 @@ use core::net::IpAddr;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::testing::Generator;
 
 const ALLOW: Decision = Decision::Allow;
 const DENY: Decision = Decision::Deny;
@@ -114,6 +115,81 @@ fn pass_leaves_the_tier_and_tiers_end_as_they_say() {
     assert_eq!(a_to_b(&[open(), tier("t", 1.0, "Deny"), in_tier("t", pass), tier("late", 2.0, "Pass"), late]), DENY);
     // A tier that is only referred to sorts last and denies.
     assert_eq!(a_to_b(&[open(), in_tier("nowhere", json!([]))]), DENY);
+}
+
+/// A Pass that is not understood must not leave to a later Allow what it would have handed to a tier that denies.
+#[test]
+fn a_pass_that_is_not_understood_denies() {
+    let tier = |name: &str, order: f64| resource(Kind::Tier, None, name, json!({}), json!({"order": order}));
+    let in_tier = |tier: &str, rules: Value| {
+        let spec = json!({"tier": tier, "selector": "all()", "types": ["Ingress"], "ingress": rules});
+        policy(&[tier, ".x"].concat(), spec)
+    };
+    let decide = |pass: Value, last: &str| {
+        let first = in_tier("first", json!([pass, {"action": "Allow"}]));
+        a_to_b(&[open(), tier("first", 1.0), tier("last", 2.0), first, in_tier("last", json!([{"action": last}]))])
+    };
+    assert_eq!(decide(json!({"action": "Pass"}), "Deny"), DENY);
+    assert_eq!(decide(json!({"action": "Pass"}), "Allow"), ALLOW);
+    for last in ["Allow", "Deny"] {
+        assert_eq!(decide(json!({"action": "Pass", "newer": 1}), last), DENY);
+        assert_eq!(decide(json!({"action": "Pass", "http": {"methods": ["GET"]}}), last), DENY);
+        assert_eq!(decide(json!({"action": "Pass", "source": {"selector": "a = 'b'"}}), last), DENY);
+        // What is left of the rule does not match.
+        assert_eq!(decide(json!({"action": "Pass", "newer": 1, "protocol": "UDP"}), last), ALLOW);
+    }
+}
+
+/// Whatever a condition means that is not understood (in the two extremes it always holds, or never): nothing is allowed with it
+/// that would not be allowed if it were understood.
+#[test]
+fn a_lost_condition_never_allows_more_than_was_meant() {
+    let mut changed = 0;
+    for seed in 0..150 {
+        std::println!("seed {seed}");
+        let mut generator = Generator::new(seed);
+        let objects: Vec<Resource> = generator.cluster(80).into_values().map(|one| (*one).clone()).collect();
+        let spoilt = generator.random.below(4);
+        let cluster = |spoil: &dyn Fn(&mut Vec<Rule>)| {
+            let mut objects = objects.clone();
+            for lists in objects.iter_mut().filter_map(rules_of) {
+                lists.into_iter().for_each(spoil);
+            }
+            Cluster::new(&objects)
+        };
+        let lost = cluster(&|rules| {
+            if let Some(rule) = rules.get_mut(spoilt) {
+                rule.http = Some(Value::Null);
+            }
+        });
+        let always = cluster(&|_| ());
+        let never = cluster(&|rules| {
+            // To log decides nothing.
+            if let Some(rule) = rules.get_mut(spoilt) {
+                *rule = Rule { action: Action::Log, ..Rule::default() };
+            }
+        });
+        for endpoint in objects.iter().filter(|object| object.kind() == Kind::WorkloadEndpoint) {
+            let key = endpoint.key().unwrap();
+            for _ in 0..60 {
+                let flow = generator.flow();
+                let decided = lost.ingress(&key, &flow);
+                let meant = [&always, &never].map(|cluster| cluster.ingress(&key, &flow));
+                assert!(decided == DENY || meant == [ALLOW; 2], "{key} {flow:?}: {decided:?}, meant {meant:?}");
+                changed += usize::from(meant != [decided; 2]);
+            }
+        }
+    }
+    assert!(changed > 100, "only {changed} decisions depended on a lost condition");
+}
+
+fn rules_of(resource: &mut Resource) -> Option<[&mut Vec<Rule>; 2]> {
+    match resource {
+        Resource::NetworkPolicy(object) => Some([&mut object.spec.ingress, &mut object.spec.egress]),
+        Resource::GlobalNetworkPolicy(object) => Some([&mut object.spec.ingress, &mut object.spec.egress]),
+        Resource::Profile(object) => Some([&mut object.spec.ingress, &mut object.spec.egress]),
+        _ => None,
+    }
 }
 
 /// An ingress policy for everybody with the one rule: does it allow, where nothing else would?

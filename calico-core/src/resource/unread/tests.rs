@@ -96,6 +96,19 @@ fn a_condition_that_needs_a_dropped_one_goes_too() {
     assert_eq!(rule.destination, EntityRule { nets, ..EntityRule::default() });
 }
 
+/// Beside a namespace selector the others reach beyond the policy's own namespace; alone they do not.
+#[test]
+fn with_the_namespace_selector_go_the_selectors_beside_it() {
+    for selector in ["a = 'b'", "has("] {
+        let source = json!({"namespaceSelector": selector, "selector": "has(a)", "notSelector": "has(b)",
+                            "serviceAccounts": {"names": ["x"]}, "notNets": ["10.0.0.0/8"]});
+        let rule = read(&json!({"action": "Deny", "source": source}));
+        assert_eq!(faults(&rule), ["spec.ingress[0].source.namespaceSelector"]);
+        let not_nets = vec!["10.0.0.0/8".parse().unwrap()];
+        assert_eq!(rule.source, EntityRule { not_nets, ..EntityRule::default() });
+    }
+}
+
 #[test]
 fn an_action_that_is_not_known_denies() {
     for rule in [
