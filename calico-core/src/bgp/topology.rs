@@ -15,12 +15,13 @@
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
 use alloc::sync::Arc;
+use alloc::vec;
 use alloc::vec::Vec;
 use core::net::{IpAddr, Ipv4Addr};
 
 use super::{DesiredBgp, DesiredPeer, LocalSpeaker, PeerKind};
-use crate::net::{AsNumber, Cidr, Family};
-use crate::resource::{AffinityOwner, Kind, NodeSpec, Object, Resource, ResourceKey};
+use crate::net::{AsNumber, Cidr, Family, InterfaceName};
+use crate::resource::{AffinityOwner, Kind, NodeSpec, Object, Resource, ResourceKey, WorkloadEndpointSpec};
 use crate::update::Update;
 
 /// Port of BGP (RFC 4271).
@@ -31,6 +32,7 @@ const BGP_PORT: u16 = 179;
 pub struct Topology {
     node: Arc<str>,
     port: u16,
+    prefixes: Vec<InterfaceName>,
     nodes: BTreeMap<Arc<str>, Speaker>,
     pools: BTreeMap<Arc<str>, Pool>,
     blocks: BTreeSet<Cidr>,
@@ -57,6 +59,7 @@ impl Topology {
         Self {
             node: node.into(),
             port: BGP_PORT,
+            prefixes: vec![InterfaceName::CALI],
             nodes: BTreeMap::new(),
             pools: BTreeMap::new(),
             blocks: BTreeSet::new(),
@@ -68,6 +71,13 @@ impl Topology {
     #[must_use]
     pub const fn with_port(mut self, port: u16) -> Self {
         self.port = port;
+        self
+    }
+
+    /// Names of workload interfaces start with one of these instead of `cali`.
+    #[must_use]
+    pub fn with_workload_prefixes(mut self, prefixes: Vec<InterfaceName>) -> Self {
+        self.prefixes = prefixes;
         self
     }
 
@@ -92,7 +102,7 @@ impl Topology {
             }
             (key @ ResourceKey::Named { kind: Kind::WorkloadEndpoint, .. }, value) => {
                 let addresses = match value {
-                    Some(Resource::WorkloadEndpoint(endpoint)) if *endpoint.spec.node == *self.node => {
+                    Some(Resource::WorkloadEndpoint(endpoint)) if self.is_reached_here(&endpoint.spec) => {
                         Some(endpoint.spec.ip_networks.clone())
                     }
                     _ => None,
@@ -105,6 +115,12 @@ impl Topology {
             }
             _ => false,
         }
+    }
+
+    /// Whether it is this node's, behind an interface that the graph takes for a workload's: no other gets a route.
+    fn is_reached_here(&self, endpoint: &WorkloadEndpointSpec) -> bool {
+        let interface = endpoint.interface_name;
+        *endpoint.node == *self.node && interface.is_some_and(|name| name.starts_with_any(&self.prefixes))
     }
 
     /// What this node's speaker should do.

@@ -33,6 +33,14 @@ pub enum Problem {
     /// An endpoint without a host-side interface counts as absent.
     #[error("it has no interfaceName; it is treated as absent")]
     NoInterface,
+    /// The interface that an endpoint of this host names is not called like a workload's.
+    #[error(
+        "its interface {interface} is not called like a workload's on this host; it gets neither policy nor route here"
+    )]
+    ForeignInterface {
+        /// The interface.
+        interface: InterfaceName,
+    },
     /// Another endpoint of this host, with a smaller key, has the same interface.
     #[error("its interface {interface} is taken by {by}; it is inactive until that goes")]
     InterfaceTaken {

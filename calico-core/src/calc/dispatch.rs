@@ -1,10 +1,14 @@
 //! Endpoints of this host, one for each interface.
 //!
+//! An interface that is not called like a workload's is the host's own, whatever an endpoint says: it is neither policed nor routed
+//! to, and the endpoint is inactive. (Upstream accepts it, and its chains for workloads never see that interface.)
+//!
 //! While several endpoints claim one interface, that with the smallest key is active and the others wait (upstream's rule; it
 //! happens while a pod is replaced).
 
 use alloc::collections::BTreeSet;
 use alloc::sync::Arc;
+use alloc::vec;
 use alloc::vec::Vec;
 
 use hashbrown::HashMap;
@@ -18,6 +22,8 @@ use crate::resource::ResourceKey;
 #[derive(Debug)]
 pub(super) struct Dispatch {
     host: Arc<str>,
+    /// How names of workload interfaces start.
+    prefixes: Vec<InterfaceName>,
     local: HashMap<ResourceKey, (InterfaceName, Endpoint)>,
     claims: HashMap<InterfaceName, BTreeSet<ResourceKey>>,
 }
@@ -27,7 +33,12 @@ pub(super) type Change = (ResourceKey, Option<Endpoint>);
 
 impl Dispatch {
     pub(super) fn new(host: &str) -> Self {
-        Self { host: host.into(), local: HashMap::new(), claims: HashMap::new() }
+        let prefixes = vec![InterfaceName::CALI];
+        Self { host: host.into(), prefixes, local: HashMap::new(), claims: HashMap::new() }
+    }
+
+    pub(super) fn set_prefixes(&mut self, prefixes: Vec<InterfaceName>) {
+        self.prefixes = prefixes;
     }
 
     /// Takes an endpoint's new state; returns what becomes active, changes while active, or ceases to be.
@@ -38,13 +49,16 @@ impl Dispatch {
         diagnostics: &mut Diagnostics,
     ) -> Vec<Change> {
         let here = endpoint.filter(|endpoint| self.is_local(endpoint));
-        let interface = here.and_then(|endpoint| endpoint.object()?.spec.interface_name);
+        let named = here.and_then(|endpoint| endpoint.object()?.spec.interface_name);
+        let interface = named.filter(|interface| interface.starts_with_any(&self.prefixes));
+        let foreign = named.filter(|_| interface.is_none());
+        let foreign = foreign.map(|interface| Problem::ForeignInterface { interface });
+        diagnostics.set(key, Finder::Dispatch, foreign.into_iter().collect());
         let former = self.local.get(key).map(|(interface, _)| *interface);
         if former.is_none() && interface.is_none() {
             // Nearly all endpoints of a cluster.
             return Vec::new();
         }
-        diagnostics.set(key, Finder::Dispatch, Vec::new());
         let mut changes = Vec::new();
         if former.is_some() && former != interface {
             self.withdraw(key, &mut changes);

@@ -16,6 +16,7 @@ use super::ip_set::IpSets;
 use super::policy_order::PolicyOrder;
 use super::rule_scan::{self, Scan};
 use super::sequence::Batch;
+use crate::net::InterfaceName;
 use crate::resource::{Action, DEFAULT_ALLOW_PROFILE, Kind, PolicyType, ResourceKey};
 use crate::update::Update;
 
@@ -65,6 +66,14 @@ impl Graph {
         };
         graph.set_profile(&DEFAULT_ALLOW_PROFILE.into(), None);
         graph
+    }
+
+    /// Names of workload interfaces start with one of these instead of `cali`. They must be the renderer's, and given before the
+    /// first update.
+    #[must_use]
+    pub fn with_workload_prefixes(mut self, prefixes: Vec<InterfaceName>) -> Self {
+        self.dispatch.set_prefixes(prefixes);
+        self
     }
 
     /// Takes in the new state of one key. Cheap: the work is done by the next flush.

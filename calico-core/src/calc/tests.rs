@@ -450,6 +450,52 @@ fn one_interface_one_endpoint() {
     assert_eq!(rig.problems(), Vec::<String>::new());
 }
 
+/// An endpoint that names the host's own interface must not have it policed, nor hold it against a workload.
+#[test]
+fn the_hosts_own_interfaces_are_nobodys() {
+    let mut rig = Rig::new();
+    let named = |name: &str, interface: &str| {
+        let mut update = endpoint(name, "10.0.0.1/32", &[("role", "net")], &[]);
+        if let Some(Resource::WorkloadEndpoint(object)) = update.value.as_mut().map(Arc::make_mut) {
+            object.spec.interface_name = Some(interface.parse().unwrap());
+        }
+        update
+    };
+    for interface in ["eth0", "lo", "cal", "xcali1"] {
+        rig.update(named("a", interface));
+        rig.flush();
+        assert_eq!(rig.state.endpoints.len(), 0, "{interface}");
+        let problems = rig.problems();
+        let expected = format!("WorkloadEndpoint(one/a): its interface {interface} is not called like a workload's");
+        assert!(problems.len() == 1 && problems[0].starts_with(&expected), "{problems:?}");
+    }
+    // It is still a member of sets: the others know no better.
+    rig.update(tier("default", None, None));
+    rig.update(endpoint("b", "10.0.0.2/32", &[], &[]));
+    let ingress = vec![rule_from("role == 'net'")];
+    rig.update(policy("p", NetworkPolicySpec { ingress, ..NetworkPolicySpec::default() }));
+    rig.flush();
+    assert_eq!(rig.state.sets.values().next().unwrap().1.len(), 1);
+    // Active, then not, then active again.
+    for (interface, active) in [("calia", 2), ("eth0", 1), ("calia", 2)] {
+        rig.update(named("a", interface));
+        rig.flush();
+        assert_eq!((rig.state.endpoints.len(), rig.problems().len()), (active, 2 - active), "{interface}");
+    }
+    rig.update(named("a", "eth0"));
+    rig.update(Update { key: named("a", "eth0").key, value: None });
+    rig.flush();
+    assert_eq!(rig.problems(), Vec::<String>::new());
+
+    let mut graph = Graph::new(HOST).with_workload_prefixes(vec!["tap".parse().unwrap(), "veth".parse().unwrap()]);
+    graph.handle_update(&named("a", "tap1"));
+    graph.handle_update(&named("b", "veth1"));
+    graph.handle_update(&named("c", "cali1"));
+    let active = graph.flush().into_iter().filter(|event| matches!(event, Event::EndpointSet { .. })).count();
+    let foreign = graph.diagnostics().filter(|(_, problem)| matches!(problem, Problem::ForeignInterface { .. }));
+    assert_eq!((active, foreign.count()), (2, 1));
+}
+
 #[test]
 fn a_set_of_everything_is_in_halves_and_covers_the_rest() {
     let mut rig = Rig::new();

@@ -31,6 +31,11 @@ impl InterfaceName {
         // Only ever filled from a `&str` cut nowhere, so this never falls back.
         core::str::from_utf8(bytes).unwrap_or_default()
     }
+
+    /// Whether it starts with one of these: how workload interfaces are told from others.
+    pub fn starts_with_any(&self, prefixes: &[Self]) -> bool {
+        prefixes.iter().any(|prefix| self.as_str().starts_with(prefix.as_str()))
+    }
 }
 
 impl FromStr for InterfaceName {

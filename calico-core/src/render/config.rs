@@ -76,7 +76,7 @@ impl Default for RenderConfig {
 impl RenderConfig {
     /// Whether an interface of this name is a workload's.
     pub(super) fn is_workload(&self, interface: InterfaceName) -> bool {
-        self.workload_prefixes.iter().any(|prefix| interface.as_str().starts_with(prefix.as_str()))
+        interface.starts_with_any(&self.workload_prefixes)
     }
 
     /// The bit that says "leave this tier": the second of the mask, as upstream allots them, or its only one.

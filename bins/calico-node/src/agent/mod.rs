@@ -99,8 +99,8 @@ pub struct Agent {
 impl Agent {
     /// Puts the parts together. Nothing is read or written yet.
     pub fn new(parts: Parts) -> Self {
-        let pipeline = Pipeline::new(&parts.node, parts.bgp_port, parts.renderer);
         let workload_prefixes = parts.reconcile.workload_prefixes.clone();
+        let pipeline = Pipeline::new(&parts.node, parts.bgp_port, parts.renderer, workload_prefixes.clone());
         let machine = Reconciler::new(pipeline.skeleton(), parts.reconcile);
         let (call_sender, calls) = mpsc::channel(64);
         let start = Health { beat: Instant::now(), ready: false, detail: "starting".into() };
@@ -378,7 +378,7 @@ fn remove_interface(name: String, prefixes: Vec<InterfaceName>, answer: oneshot:
             Ok(interface) => interface,
             Err(error) => return failure(ErrorCode::BadRequest, &format!("{name:?}: {error}")),
         };
-        if !prefixes.iter().any(|prefix| name.starts_with(prefix.as_str())) {
+        if !interface.starts_with_any(&prefixes) {
             return failure(ErrorCode::BadRequest, &format!("{name} is no workload's interface"));
         }
         match workload::retire(interface) {

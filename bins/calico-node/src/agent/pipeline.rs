@@ -7,7 +7,7 @@ use calico_bgp::BgpEvent;
 use calico_core::bgp::{DesiredBgp, Topology};
 use calico_core::calc::Graph;
 use calico_core::calc::event::{ActiveEndpoint, EndpointId, Event, PolicyId, ProfileId, SetId};
-use calico_core::net::Cidr;
+use calico_core::net::{Cidr, InterfaceName};
 use calico_core::render::PolicyRenderer;
 use calico_core::table::{Delta, Route, RouteClass, RouteKey, RouteTableId, RouteTarget};
 use calico_core::update::Update;
@@ -44,10 +44,15 @@ pub(super) struct Changes {
 }
 
 impl Pipeline {
-    pub(super) fn new(node: &str, bgp_port: u16, renderer: Box<dyn PolicyRenderer + Send>) -> Self {
+    pub(super) fn new(
+        node: &str,
+        bgp_port: u16,
+        renderer: Box<dyn PolicyRenderer + Send>,
+        workload_prefixes: Vec<InterfaceName>,
+    ) -> Self {
         Self {
-            graph: Graph::new(node),
-            topology: Topology::new(node).with_port(bgp_port),
+            graph: Graph::new(node).with_workload_prefixes(workload_prefixes.clone()),
+            topology: Topology::new(node).with_port(bgp_port).with_workload_prefixes(workload_prefixes),
             renderer,
             bgp_routes: BgpRoutes::default(),
             blocks: BTreeSet::new(),

@@ -243,6 +243,24 @@ async fn a_datastore_that_goes_away_changes_nothing_and_is_found_again() {
     assert_eq!(world.wait("two", 60_000).await, Answer::Ok(Success::Enforced));
 }
 
+/// An endpoint that claims the host's own interface: nobody is told that it is policed, and the operator is told why.
+#[tokio::test(start_paused = true)]
+async fn an_endpoint_on_the_hosts_own_interface_is_left_alone_and_named() {
+    let world = World::start(MemoryStore::new());
+    populate(&world).await;
+    world.link("eth0", 2);
+    world.put(endpoint_key("odd"), endpoint("a", "eth0", "10.1.0.5/32")).await;
+    let named = |status: &NodeStatus| status.diagnostics.iter().any(|text| text.contains("its interface eth0"));
+    let status = world.until("named", named).await;
+    assert_eq!(status.endpoints, 0);
+    assert_ne!(world.wait("odd", 1_000).await, Answer::Ok(Success::Enforced));
+    assert!(world.route("10.1.0.5/32").is_none());
+    world.put(endpoint_key("odd"), endpoint("a", "cali1", "10.1.0.5/32")).await;
+    world.link("cali1", 7);
+    assert_eq!(world.wait("odd", 60_000).await, Answer::Ok(Success::Enforced));
+    world.until("forgotten", |status| !named(status)).await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn learned_routes_are_programmed_and_stale_ones_wait_for_the_speaker_to_settle() {
     let kernel = Recording::new();

@@ -1,10 +1,9 @@
 use alloc::string::ToString;
-use alloc::vec;
 
 use proptest::prelude::*;
 
 use super::*;
-use crate::resource::{AffinityState, BlockAffinity, IpPoolSpec, NodeBgpSpec, WorkloadEndpointSpec};
+use crate::resource::{AffinityState, BlockAffinity, IpPoolSpec, NodeBgpSpec};
 
 fn node(name: &str, address: &str, as_number: Option<u32>, reflector: bool) -> Update {
     let spec = NodeSpec {
@@ -34,6 +33,7 @@ fn workload(name: &str, host: &str, address: &str) -> Update {
     let spec = WorkloadEndpointSpec {
         node: host.into(),
         ip_networks: vec![address.parse().unwrap()],
+        interface_name: Some(if name == "odd" { "eth0" } else { "cali1" }.parse().unwrap()),
         ..WorkloadEndpointSpec::default()
     };
     let value = Some(Arc::new(Resource::WorkloadEndpoint(Object { spec, ..Object::default() })));
@@ -127,6 +127,7 @@ fn borrowed_addresses_are_announced_one_by_one() {
         workload("borrowed", "a", "192.168.7.5/32"),
         workload("foreign", "b", "192.168.7.6/32"),
         workload("outside", "a", "203.0.113.1/32"),
+        workload("odd", "a", "192.168.7.7/32"),
     ];
     assert_eq!(originated(&after(&base)), ["192.168.0.0/26", "192.168.7.5/32"]);
 }
