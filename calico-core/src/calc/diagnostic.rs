@@ -4,7 +4,7 @@ use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use crate::net::InterfaceName;
+use crate::net::{Cidr, InterfaceName};
 use crate::resource::{Fault, PolicyType, ResourceKey};
 use crate::selector::SelectorError;
 
@@ -47,6 +47,16 @@ pub enum Problem {
         /// The interface.
         interface: InterfaceName,
         /// Who has it.
+        by: ResourceKey,
+    },
+    /// Another endpoint of this host, with an interface that comes first by name, has the same address.
+    #[error("its address {} is also that of {by}, whose interface {interface} has the route", address.address())]
+    AddressTaken {
+        /// The address.
+        address: Cidr,
+        /// Where the route leads.
+        interface: InterfaceName,
+        /// Whose interface that is.
         by: ResourceKey,
     },
     /// An endpoint of this host names a profile that does not exist.
@@ -137,6 +147,7 @@ const fn direction_name(direction: PolicyType) -> &'static str {
 /// Which node of the graph found a problem; each replaces only its own findings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Finder {
+    Addresses,
     Admit,
     Dispatch,
     Order,

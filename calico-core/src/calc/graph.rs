@@ -6,6 +6,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use super::active_rules::{Activation, Dirty};
+use super::addresses::Addresses;
 use super::admit::{self, Admitted, Endpoint, Profile};
 use super::diagnostic::{Diagnostics, Finder, Problem};
 use super::dispatch::Dispatch;
@@ -35,6 +36,7 @@ use crate::update::Update;
 #[derive(Debug)]
 pub struct Graph {
     dispatch: Dispatch,
+    addresses: Addresses,
     activation: Activation,
     order: PolicyOrder,
     sets: IpSets,
@@ -56,6 +58,7 @@ impl Graph {
     pub fn new(host: &str) -> Self {
         let mut graph = Self {
             dispatch: Dispatch::new(host),
+            addresses: Addresses::default(),
             activation: Activation::default(),
             order: PolicyOrder::default(),
             sets: IpSets::default(),
@@ -87,6 +90,7 @@ impl Graph {
             Admitted::Endpoint(endpoint) => {
                 self.sets.set_endpoint(key, endpoint.as_ref());
                 for (key, change) in self.dispatch.update(key, endpoint.as_ref(), &mut self.diagnostics) {
+                    self.addresses.update(&key, change.as_ref(), &mut self.diagnostics);
                     self.activation.set_endpoint(&key, change);
                 }
             }

@@ -15,6 +15,7 @@
 //! a change is that of what it concerns, never of all; whatever is missing or unusable lets less through, never more.
 
 mod active_rules;
+mod addresses;
 mod admit;
 mod arena;
 mod diagnostic;

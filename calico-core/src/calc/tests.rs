@@ -450,6 +450,44 @@ fn one_interface_one_endpoint() {
     assert_eq!(rig.problems(), Vec::<String>::new());
 }
 
+#[test]
+fn one_address_one_route() {
+    let (first, second, third) = (
+        endpoint("a", "10.0.0.1/32", &[], &[]),
+        endpoint("b", "10.0.0.1/32", &[], &[]),
+        endpoint("c", "10.0.0.1/32", &[], &[]),
+    );
+    let expected = |name: &str, by: &str| {
+        let text = "its address 10.0.0.1 is also that of";
+        format!(
+            "WorkloadEndpoint(one/{name}): {text} WorkloadEndpoint(one/{by}), whose interface cali{by} has the route"
+        )
+    };
+    let gone = |update: &Update| Update { key: update.key.clone(), value: None };
+    for order in [[&first, &second, &third], [&third, &second, &first], [&second, &third, &first]] {
+        let mut rig = Rig::new();
+        order.into_iter().for_each(|update| rig.update(update.clone()));
+        rig.flush();
+        assert_eq!(rig.problems(), [expected("b", "a"), expected("c", "a")]);
+        assert_eq!(rig.state.endpoints.len(), 3, "each is policed all the same");
+        rig.update(gone(&first));
+        assert_eq!(rig.problems(), [expected("c", "b")]);
+        rig.update(endpoint("b", "10.0.0.2/32", &[], &[]));
+        assert_eq!(rig.problems(), Vec::<String>::new());
+        rig.update(second.clone());
+        rig.update(gone(&third));
+        rig.flush();
+        assert_eq!(rig.problems(), Vec::<String>::new());
+    }
+    // Who waits for an interface has no route to lose, nor takes one away.
+    let mut rig = Rig::new();
+    let mut waiting = endpoint("b", "10.0.0.1/32", &[], &[]);
+    waiting.key = ResourceKey::namespaced(Kind::WorkloadEndpoint, "one", "x");
+    [first, endpoint("b", "10.0.0.3/32", &[], &[]), waiting].into_iter().for_each(|update| rig.update(update));
+    rig.flush();
+    assert!(rig.problems().len() == 1 && rig.problems()[0].contains("is taken by"), "{:?}", rig.problems());
+}
+
 /// An endpoint that names the host's own interface must not have it policed, nor hold it against a workload.
 #[test]
 fn the_hosts_own_interfaces_are_nobodys() {

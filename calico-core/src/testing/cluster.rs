@@ -163,6 +163,10 @@ impl Generator {
             nets.push(Cidr::host(IpAddr::from([0xfd00, 0, 0, 0, 0, 0, space.into(), number.into()])));
         }
         if self.faults && self.random.chance(5) {
+            // Another endpoint's, as after an address was given out twice.
+            nets.push(Cidr::host(IpAddr::from([10, 0, space, (number + 1) % 3])));
+        }
+        if self.faults && self.random.chance(5) {
             nets.clear();
         }
         let interface = format!("cali{space}{number}").parse().ok();

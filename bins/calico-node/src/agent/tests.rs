@@ -243,6 +243,28 @@ async fn a_datastore_that_goes_away_changes_nothing_and_is_found_again() {
     assert_eq!(world.wait("two", 60_000).await, Answer::Ok(Success::Enforced));
 }
 
+#[tokio::test(start_paused = true)]
+async fn two_endpoints_with_one_address_are_named() {
+    let world = World::start(MemoryStore::new());
+    populate(&world).await;
+    world.put(endpoint_key("one"), endpoint("a", "cali1", "10.1.0.5/32")).await;
+    world.put(endpoint_key("two"), endpoint("a", "cali2", "10.1.0.5/32")).await;
+    let named = |status: &NodeStatus| {
+        let both = |text: &String| ["default/one", "default/two", "10.1.0.5"].iter().all(|part| text.contains(part));
+        status.diagnostics.iter().any(both)
+    };
+    world.until("named", named).await;
+    for (name, index) in [("cali1", 7), ("cali2", 8)] {
+        world.link(name, index);
+    }
+    world.until("routed", |_| world.route("10.1.0.5/32").is_some()).await;
+    let target = |name: &str| Some(RouteTarget::Interface(name.parse().unwrap()));
+    assert_eq!(world.route("10.1.0.5/32").map(|route| route.target), target("cali1"));
+    world.write(endpoint_key("one"), Change::Delete).await;
+    world.until("forgotten", |status| !named(status)).await;
+    world.until("moved", |_| world.route("10.1.0.5/32").map(|route| route.target) == target("cali2")).await;
+}
+
 /// An endpoint that claims the host's own interface: nobody is told that it is policed, and the operator is told why.
 #[tokio::test(start_paused = true)]
 async fn an_endpoint_on_the_hosts_own_interface_is_left_alone_and_named() {
