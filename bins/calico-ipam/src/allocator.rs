@@ -36,6 +36,8 @@ impl Allocator {
     pub async fn add(&self, request: &Request, node: &str, now: Timestamp) -> Result<CniResult, CniError> {
         let assign = Assign {
             node: node.into(),
+            // Only the Kubernetes API has them, and there is none.
+            namespace_labels: None,
             holder: Holder { handle: handle(request), attributes: attributes(request, node, now) },
             want: want(request),
             intended_use: AllowedUse::Workload,

@@ -4,7 +4,8 @@
 //! affinity is strict, a free address of another host's block. Both families are one decision and one commit: a request that cannot be
 //! served in full writes nothing, so there is nothing to roll back.
 
-use alloc::string::ToString;
+use alloc::collections::BTreeMap;
+use alloc::string::{String, ToString};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::net::IpAddr;
@@ -27,6 +28,9 @@ const DEFAULT_MAX_BLOCKS: u32 = 20;
 pub struct Assign {
     /// Node that asks: its blocks are used, and pools select it by its labels.
     pub node: Arc<str>,
+    /// Labels of the workload's namespace, by which pools select it. Where they are not known, pools that select namespaces serve
+    /// it only if they are asked for by name.
+    pub namespace_labels: Option<BTreeMap<String, String>>,
     /// Who is to hold the addresses.
     pub holder: Holder,
     /// Which.
@@ -127,8 +131,10 @@ impl Work<'_> {
         if got.len() >= count {
             return Ok(got);
         }
-        let (node, intended_use) = (&self.request.node, self.request.intended_use);
-        let pools = pool::choose(self.picture, &Wish { family, named: &want.pools, node, intended_use })?;
+        let Assign { node, intended_use, namespace_labels, .. } = self.request;
+        let namespace_labels = namespace_labels.as_ref();
+        let wish = Wish { family, named: &want.pools, node, namespace_labels, intended_use: *intended_use };
+        let pools = pool::choose(self.picture, &wish)?;
         let own = self.own_blocks(&pools)?;
         self.use_own_blocks(&own, count, &mut got)?;
         if got.len() < count {

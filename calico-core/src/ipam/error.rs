@@ -26,6 +26,21 @@ pub enum IpamError {
         /// Family asked for.
         family: Family,
     },
+    /// Pools select the node, but none the workload's namespace.
+    #[error("no configured Calico pools for node {node}: each {family} pool for it ({}) has a namespaceSelector, and {}",
+        .pools.join(", "),
+        if *.known { "none matches the labels of the workload's namespace" }
+        else { "the labels of the workload's namespace are not known; name a pool, or have one without namespaceSelector" })]
+    NoPoolForNamespace {
+        /// The node.
+        node: Arc<str>,
+        /// Family asked for.
+        family: Family,
+        /// Names of the pools that select the node.
+        pools: Vec<String>,
+        /// Whether the labels of the namespace are known.
+        known: bool,
+    },
     /// The pools left may not be used for this.
     #[error("cannot find a qualified ippool, no pools match the required use ({wanted:?})")]
     NoPoolForUse {
@@ -143,6 +158,7 @@ impl IpamError {
             self,
             Self::NoPool { .. }
                 | Self::NoPoolForNode { .. }
+                | Self::NoPoolForNamespace { .. }
                 | Self::NoPoolForUse { .. }
                 | Self::UnknownPool { .. }
                 | Self::WrongFamily { .. }

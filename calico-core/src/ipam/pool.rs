@@ -2,6 +2,9 @@
 //!
 //! Order is that of the datastore's list, by name: users rely on the first pool to fill first. Pools named by the request must be
 //! enabled but need not select the node; the intended use is checked in either case (as upstream's `determinePools`).
+//!
+//! A pool with a namespace selector serves requests whose namespace's labels are known, and no others. (Upstream takes an unknown
+//! namespace for one without labels, which `!has(x)` selects.)
 
 use alloc::collections::BTreeMap;
 use alloc::string::{String, ToString};
@@ -48,6 +51,7 @@ pub(super) struct Wish<'a> {
     pub(super) family: Family,
     pub(super) named: &'a [PoolRef],
     pub(super) node: &'a Arc<str>,
+    pub(super) namespace_labels: Option<&'a BTreeMap<String, String>>,
     pub(super) intended_use: AllowedUse,
 }
 
@@ -116,12 +120,20 @@ fn selecting<'a>(
         node_labels(picture, wish.node)?
     };
     pools.retain(|(_, pool)| {
-        pool.assignment_mode == AssignmentMode::Automatic
-            && matches(pool.node_selector.as_deref(), labels)
-            && matches(pool.namespace_selector.as_deref(), &no_labels)
+        pool.assignment_mode == AssignmentMode::Automatic && matches(pool.node_selector.as_deref(), labels)
+    });
+    let (node, family) = (wish.node.clone(), wish.family);
+    if pools.is_empty() {
+        return Err(IpamError::NoPoolForNode { node, family }.into());
+    }
+    let of_node: Vec<_> = pools.iter().map(|(name, _)| (*name).to_string()).collect();
+    pools.retain(|(_, pool)| {
+        let selector = pool.namespace_selector.as_deref();
+        wish.namespace_labels.map_or_else(|| is_trivial(selector), |labels| matches(selector, labels))
     });
     if pools.is_empty() {
-        return Err(IpamError::NoPoolForNode { node: wish.node.clone(), family: wish.family }.into());
+        let known = wish.namespace_labels.is_some();
+        return Err(IpamError::NoPoolForNamespace { node, family, pools: of_node, known }.into());
     }
     Ok(pools.into_iter().map(|(_, pool)| pool).collect())
 }

@@ -344,6 +344,7 @@ async fn a_deleted_node_takes_its_endpoints_addresses_and_claims_along() {
         let none = || FamilyWant { count: 0, pools: Vec::new() };
         let request = Assign {
             node: name.into(),
+            namespace_labels: None,
             holder: Holder { handle: format!("net.{name}").into(), attributes: std::collections::BTreeMap::new() },
             want: Want::Any { v4: FamilyWant { count: 1, ..none() }, v6: none() },
             intended_use: AllowedUse::Workload,

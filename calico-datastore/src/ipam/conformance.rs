@@ -17,6 +17,7 @@ pub fn request(handle: &str, v4: u32, v6: u32) -> Assign {
     let any = |count| FamilyWant { count, pools: Vec::new() };
     Assign {
         node: "node-a".into(),
+        namespace_labels: None,
         holder: Holder { handle: handle.into(), attributes: [("node".to_owned(), "node-a".to_owned())].into() },
         want: Want::Any { v4: any(v4), v6: any(v6) },
         intended_use: AllowedUse::Workload,

@@ -221,6 +221,7 @@ pub(super) fn assign(node: &str, handle: &str, v4: u32, v6: u32) -> Assign {
     let any = |count| FamilyWant { count, pools: Vec::new() };
     Assign {
         node: node.into(),
+        namespace_labels: None,
         holder: Holder { handle: handle.into(), attributes: [("node".into(), node.into())].into() },
         want: Want::Any { v4: any(v4), v6: any(v6) },
         intended_use: AllowedUse::Workload,

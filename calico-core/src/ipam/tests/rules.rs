@@ -39,12 +39,52 @@ fn pools_are_selected_by_state_labels_mode_and_use() {
     model.put_pool("d-bad", IpPoolSpec { node_selector: Some("rack ==".into()), ..pool("10.0.4.0/28") });
     assert!(matches!(model.run(wanted.clone()), Err(IpamError::NoPoolForNode { .. })), "bad selectors select nothing");
     model.put_pool("e-namespace", IpPoolSpec { namespace_selector: Some("has(x)".into()), ..pool("10.0.5.0/28") });
-    assert!(matches!(model.run(wanted.clone()), Err(IpamError::NoPoolForNode { .. })));
+    let error = model.run(wanted.clone()).unwrap_err();
+    assert!(matches!(error, IpamError::NoPoolForNamespace { known: false, .. }) && error.is_configuration(), "{error}");
     model.put_pool("f-tunnel", IpPoolSpec { allowed_uses: vec![AllowedUse::Tunnel], ..pool("10.0.6.0/28") });
     assert!(matches!(model.run(wanted.clone()), Err(IpamError::NoPoolForUse { .. })));
     model.put_node("node-a", &[("rack", "7")]);
     let got = model.run(wanted).unwrap();
     assert_eq!(got.first().unwrap().block.to_string().rsplit_once('.').unwrap().0, "10.0.3");
+}
+
+/// A condition on a namespace that nobody knows holds for no one, least of all one on what it has not.
+#[test]
+fn pools_that_select_namespaces_serve_known_ones_only() {
+    let labelled = |labels: &[(&str, &str)]| {
+        let labels = labels.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect();
+        Assign { namespace_labels: Some(labels), ..assign("node-a", "a", 1, 0) }
+    };
+    let unknown = || assign("node-a", "a", 1, 0);
+    for (selector, without, with, nobody) in [
+        ("!has(x)", true, false, false),
+        ("has(x)", false, true, false),
+        ("x != 'b'", true, true, false),
+        ("x ==", false, false, false),
+        ("all()", true, true, true),
+        ("", true, true, true),
+    ] {
+        let mut model = Model::default();
+        model.put_pool("p", IpPoolSpec { namespace_selector: Some(selector.into()), ..pool("10.0.1.0/28") });
+        for (request, served) in [(labelled(&[]), without), (labelled(&[("x", "a")]), with), (unknown(), nobody)] {
+            let known = request.namespace_labels.is_some();
+            match model.clone().run(request) {
+                Ok(_) => assert!(served, "{selector}"),
+                Err(IpamError::NoPoolForNamespace { known: told, pools, .. }) => {
+                    assert!(!served && told == known && pools == ["p"], "{selector}");
+                }
+                Err(other) => panic!("{selector}: {other}"),
+            }
+        }
+        assert!(model.run(from_pools(&["p"], unknown())).is_ok(), "{selector}: asked for by name");
+    }
+    let mut model = Model::default();
+    model.put_pool("p", IpPoolSpec { namespace_selector: Some("!has(x)".into()), ..pool("10.0.1.0/28") });
+    let text = model.run(unknown()).unwrap_err().to_string();
+    assert!(
+        text.contains("(p) has a namespaceSelector, and the labels of the workload's namespace are not known"),
+        "{text}"
+    );
 }
 
 #[test]
