@@ -4,7 +4,8 @@ use alloc::sync::Arc;
 
 use crate::resource::{Resource, ResourceKey};
 
-/// New state of one key. `None` means absent: deleted, or stored but unusable (a diagnostic then says why).
+/// New state of one key. `None` means absent: deleted, or stored but unusable (a diagnostic then says why). One thing counts although it
+/// is unusable: that a pool is kept out of BGP. See [`Resource::remains`].
 #[derive(Debug, Clone, PartialEq)]
 #[expect(clippy::exhaustive_structs, reason = "the vocabulary between syncer and graph: key and value, nothing else")]
 pub struct Update {

@@ -37,13 +37,27 @@ pub(crate) fn decode(key: ResourceKey, bytes: &[u8], revision: Revision) -> Entr
     let text = match bytes {
         // Very old writers stored a block affinity as nothing at all.
         b"" if key.kind() == Kind::BlockAffinity => b"{}",
-        b"" => return Err(BadObject { key, revision, reason: "the value is empty".to_owned() }),
+        b"" => return Err(bad(key, &Value::Null, revision, "the value is empty".to_owned())),
         bytes => bytes,
     };
     match serde_json::from_slice(text) {
         Ok(document) => decode_value(key, document, revision),
-        Err(fault) => Err(BadObject { key, revision, reason: format!("not JSON: {fault}") }),
+        Err(fault) => Err(bad(key, &Value::Null, revision, format!("not JSON: {fault}"))),
     }
+}
+
+fn bad(key: ResourceKey, document: &Value, revision: Revision, mut reason: String) -> BadObject {
+    let remains = Resource::remains(key.kind(), document).map(Arc::new);
+    if let Some(Resource::IpPool(pool)) = remains.as_deref()
+        && pool.spec.disable_bgp_export
+    {
+        // Writing to a string cannot fail.
+        let _ = match pool.spec.cidr.length() {
+            0 => write!(reason, "; no block outside of the other pools is announced to BGP peers"),
+            _ => write!(reason, "; its blocks are not announced to BGP peers"),
+        };
+    }
+    BadObject { key, revision, reason, remains }
 }
 
 /// What a document under a key means.
@@ -60,7 +74,7 @@ pub(crate) fn decode_value(key: ResourceKey, document: Value, revision: Revision
                 // Writing to a string cannot fail.
                 let _ = write!(reason, "{separator}{fault}");
             }
-            Err(BadObject { key, revision, reason })
+            Err(bad(key, &document, revision, reason))
         }
     }
 }
@@ -106,13 +120,32 @@ mod tests {
                 ("5", "expected a JSON object, found a number"),
             ] {
                 let bad = decoded(ResourceKey::cluster(kind, "x"), text).unwrap_err();
-                assert_eq!(bad.reason, reason, "{kind} {text:?}");
+                assert!(bad.reason.starts_with(reason), "{kind} {text:?}: {}", bad.reason);
             }
         }
         let (affinity, _) = crate::testing::affinity("host", "10.0.0.0/26");
         assert!(decoded(affinity.clone(), "").is_ok());
         assert!(decoded(affinity, "[]").is_err());
         assert!(decoded(ResourceKey::IpamConfig, "").is_err());
+    }
+
+    #[test]
+    fn what_remains_of_a_pool_is_told() {
+        let key = || ResourceKey::cluster(Kind::IpPool, "x");
+        for (text, told) in [
+            (r#"{"spec": {"cidr": "10.0.0.0/16", "blockSize": "x"}}"#, ""),
+            (
+                r#"{"spec": {"cidr": "10.0.0.0/16", "disableBGPExport": 1}}"#,
+                "; its blocks are not announced to BGP peers",
+            ),
+            (r#"{"spec": "#, "; no block outside of the other pools is announced to BGP peers"),
+        ] {
+            let bad = decoded(key(), text).unwrap_err();
+            assert!(bad.remains.is_some() && bad.reason.ends_with(told), "{text}: {}", bad.reason);
+            assert_eq!(bad.reason.contains("announced"), !told.is_empty(), "{text}");
+        }
+        let bad = decoded(ResourceKey::cluster(Kind::Tier, "x"), "[]").unwrap_err();
+        assert_eq!(bad.remains, None);
     }
 
     #[test]

@@ -107,7 +107,7 @@ impl Stored {
 }
 
 /// An object that is stored but cannot be used.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 #[expect(clippy::exhaustive_structs, reason = "stores build it with literals")]
 pub struct BadObject {
     /// Its key.
@@ -116,6 +116,8 @@ pub struct BadObject {
     pub revision: Revision,
     /// Field and fault, for an operator.
     pub reason: String,
+    /// What of it counts all the same ([`Resource::remains`]).
+    pub remains: Option<Arc<Resource>>,
 }
 
 /// A stored object, usable or not.

@@ -10,7 +10,9 @@
 //!   this node has one of its own.)
 //! - Own blocks are advertised once their affinity is confirmed (or has no state, as very old versions wrote it), and workload addresses
 //!   outside of them (borrowed ones) as host prefixes, all unless the pool they lie in is kept out of BGP. Overlapping pools: the longest
-//!   decides, whatever their order in the datastore.
+//!   decides, whatever their order in the datastore; of two with one range, that which is kept out.
+//! - A pool that cannot be read is here with what remains of it ([`Resource::remains`]), so that what was kept out of BGP stays out. One
+//!   whose range cannot be read stands for all addresses, and any other pool goes before it.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
@@ -179,7 +181,10 @@ impl Topology {
     }
 
     fn pool_of(&self, prefix: &Cidr) -> Option<&Pool> {
-        self.pools.values().filter(|pool| pool.cidr.covers(prefix)).max_by_key(|pool| pool.cidr.length())
+        self.pools
+            .values()
+            .filter(|pool| pool.cidr.covers(prefix))
+            .max_by_key(|pool| (pool.cidr.length(), !pool.exported))
     }
 }
 

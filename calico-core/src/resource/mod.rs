@@ -21,6 +21,7 @@ mod order;
 mod path;
 mod policy;
 mod profile;
+mod remains;
 mod rule;
 mod schema;
 mod shape;

@@ -97,7 +97,7 @@ impl StoreIpam {
         match self.store.get(key).await {
             Ok(stored) => Ok(Some(Ok(stored))),
             Err(DatastoreError::Unreadable { key, reason }) => {
-                Ok(Some(Err(crate::BadObject { key, revision: Revision::from_raw(0), reason })))
+                Ok(Some(Err(crate::BadObject { key, revision: Revision::from_raw(0), reason, remains: None })))
             }
             Err(error) if error.is_not_found() => Ok(None),
             Err(error) => Err(error),

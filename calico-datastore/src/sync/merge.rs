@@ -36,10 +36,11 @@ pub enum SyncEvent {
 }
 
 /// Something an operator should know.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum Diagnostic {
-    /// An object is stored but cannot be used; it counts as absent. Told once for each revision of it.
+    /// An object is stored but cannot be used; it counts as absent but for what remains of it, which is delivered. Told once for each
+    /// revision of it.
     BadObject(BadObject),
     /// An object that could not be used can be used now, or is gone.
     Mended(ResourceKey),
@@ -72,6 +73,8 @@ struct ScopeState {
 struct Known {
     revision: Revision,
     usable: bool,
+    /// Whether the consumer has it: usable, or something of it remains.
+    delivered: bool,
     generation: u64,
 }
 
@@ -176,7 +179,8 @@ impl ScopeState {
             Ok(stored) => (stored.key, stored.revision, Ok(stored.resource)),
             Err(bad) => (bad.key.clone(), bad.revision, Err(bad)),
         };
-        let now = Known { revision, usable: value.is_ok(), generation };
+        let delivered = value.as_ref().map_or_else(|bad| bad.remains.is_some(), |_| true);
+        let now = Known { revision, usable: value.is_ok(), delivered, generation };
         let before = self.known.insert(key.clone(), now);
         if before.is_some_and(|before| before.revision == revision) {
             return;
@@ -189,9 +193,10 @@ impl ScopeState {
                 output.update(key, Some(resource));
             }
             Err(bad) => {
+                let remains = bad.remains.clone();
                 output.diagnostic(Diagnostic::BadObject(bad));
-                if before.is_some_and(|before| before.usable) {
-                    output.update(key, None);
+                if delivered || before.is_some_and(|before| before.delivered) {
+                    output.update(key, remains);
                 }
             }
         }
@@ -229,10 +234,11 @@ impl Output {
     }
 
     fn gone(&mut self, key: ResourceKey, known: Known) {
-        if known.usable {
+        if !known.usable {
+            self.diagnostic(Diagnostic::Mended(key.clone()));
+        }
+        if known.delivered {
             self.update(key, None);
-        } else {
-            self.diagnostic(Diagnostic::Mended(key));
         }
     }
 

@@ -117,6 +117,50 @@ fn pools_kept_out_of_bgp_are_kept_out_and_the_longest_decides() {
     assert_eq!(originated(&after(&base)), ["192.168.1.0/26"]);
 }
 
+fn unreadable(name: &str, spec: &serde_json::Value) -> Update {
+    let document = serde_json::json!({ "spec": spec });
+    assert!(Resource::decode(Kind::IpPool, &document).is_err(), "{document}");
+    let value = Resource::remains(Kind::IpPool, &document).map(Arc::new);
+    Update { key: ResourceKey::cluster(Kind::IpPool, name), value }
+}
+
+/// What was private before a pool became unreadable stays so, from the start as well; what was not is announced as ever.
+#[test]
+fn a_pool_that_cannot_be_read_still_keeps_its_blocks_out() {
+    let base = [
+        node("a", "10.0.0.1/24", None, false),
+        pool("open", "192.168.0.0/24", false),
+        affinity("a", "192.168.0.0/26", AffinityState::Confirmed),
+        affinity("a", "192.168.1.0/26", AffinityState::Confirmed),
+        affinity("a", "192.168.2.0/26", AffinityState::Confirmed),
+        workload("borrowed", "a", "192.168.1.200/32"),
+    ];
+    let all = ["192.168.0.0/26", "192.168.1.0/26", "192.168.2.0/26"];
+    let without_1 = ["192.168.0.0/26", "192.168.2.0/26"];
+    for (spec, expected) in [
+        (serde_json::json!({"cidr": "192.168.1.0/24", "disableBGPExport": true, "blockSize": "x"}), &without_1[..]),
+        (serde_json::json!({"cidr": "192.168.1.0/24", "disableBGPExport": "x"}), &without_1[..]),
+        (serde_json::json!({"cidr": "192.168.1.x/24", "disableBGPExport": true}), &all[..1]),
+        (serde_json::json!({"cidr": "192.168.1.x/24"}), &all[..]),
+    ] {
+        let broken = unreadable("p", &spec);
+        let mut started = after(&base);
+        started.handle_update(&broken);
+        assert_eq!(originated(&started), expected, "{spec}");
+        let mut running = after(&base);
+        for update in [pool("p", "192.168.1.0/24", true), broken] {
+            running.handle_update(&update);
+        }
+        assert_eq!(originated(&running), expected, "{spec}");
+        running.handle_update(&gone(&pool("p", "192.168.1.0/24", true)));
+        assert_eq!(originated(&running), all, "{spec}: deleted");
+    }
+    let mut topology = after(&base);
+    let spec = serde_json::json!({"cidr": "192.168.1.0/24", "blockSize": "x"});
+    topology.handle_update(&unreadable("p", &spec));
+    assert_eq!(originated(&topology), [all[0], all[1], "192.168.1.200/32", all[2]]);
+}
+
 #[test]
 fn borrowed_addresses_are_announced_one_by_one() {
     let base = [
@@ -137,6 +181,7 @@ fn updates() -> impl Strategy<Value = Vec<Update>> {
         let name = ["a", "b", "c"][usize::from(name)];
         match kind {
             0 => node(name, &alloc::format!("10.0.0.{value}/24"), flag.then_some(65000), flag && value == 0),
+            1 if value == 3 => unreadable(name, &serde_json::json!({"cidr": "x", "disableBGPExport": flag})),
             1 => pool(name, &alloc::format!("192.168.0.0/{}", 16 + value * 4), flag),
             2 => {
                 let state = if flag { AffinityState::Confirmed } else { AffinityState::Pending };
