@@ -37,6 +37,8 @@ pub struct Topology {
     prefixes: Vec<InterfaceName>,
     nodes: BTreeMap<Arc<str>, Speaker>,
     pools: BTreeMap<Arc<str>, Pool>,
+    /// The pools by range.
+    ranges: BTreeMap<Cidr, Range>,
     blocks: BTreeSet<Cidr>,
     workloads: BTreeMap<ResourceKey, Vec<Cidr>>,
 }
@@ -55,6 +57,13 @@ struct Pool {
     exported: bool,
 }
 
+/// Number of pools with one range.
+#[derive(Debug, Clone, Copy, Default)]
+struct Range {
+    open: usize,
+    private: usize,
+}
+
 impl Topology {
     /// A machine for this node that knows nothing yet.
     pub fn new(node: &str) -> Self {
@@ -64,6 +73,7 @@ impl Topology {
             prefixes: vec![InterfaceName::CALI],
             nodes: BTreeMap::new(),
             pools: BTreeMap::new(),
+            ranges: BTreeMap::new(),
             blocks: BTreeSet::new(),
             workloads: BTreeMap::new(),
         }
@@ -83,7 +93,8 @@ impl Topology {
         self
     }
 
-    /// Takes in the new state of one key. Tells whether anything that matters here changed.
+    /// Takes in the new state of one key. Tells whether anything that matters here changed. A workload with addresses of this node's
+    /// blocks, which is nearly every one, costs a few look-ups and changes nothing.
     pub fn handle_update(&mut self, update: &Update) -> bool {
         match (&update.key, update.value.as_deref()) {
             (ResourceKey::Named { kind: Kind::Node, name, .. }, value) => {
@@ -100,7 +111,7 @@ impl Topology {
                     }
                     _ => None,
                 };
-                put(&mut self.pools, name, pool)
+                self.set_pool(name, pool)
             }
             (key @ ResourceKey::Named { kind: Kind::WorkloadEndpoint, .. }, value) => {
                 let addresses = match value {
@@ -109,7 +120,7 @@ impl Topology {
                     }
                     _ => None,
                 };
-                put(&mut self.workloads, key, addresses)
+                self.set_workload(key, addresses)
             }
             (ResourceKey::Affinity { owner: AffinityOwner::Host(host), block }, value) if *host == self.node => {
                 let ours = matches!(value, Some(Resource::BlockAffinity(affinity)) if affinity.is_confirmed());
@@ -167,25 +178,67 @@ impl Topology {
         peers.into_values().collect()
     }
 
+    fn set_pool(&mut self, name: &Arc<str>, pool: Option<Pool>) -> bool {
+        let former = self.pools.get(name).copied();
+        if !put(&mut self.pools, name, pool) {
+            return false;
+        }
+        if let Some(former) = former
+            && let Some(range) = self.ranges.get_mut(&former.cidr)
+        {
+            *range.count(former.exported) -= 1;
+            if range.open + range.private == 0 {
+                self.ranges.remove(&former.cidr);
+            }
+        }
+        if let Some(pool) = pool {
+            *self.ranges.entry(pool.cidr).or_default().count(pool.exported) += 1;
+        }
+        true
+    }
+
+    fn set_workload(&mut self, key: &ResourceKey, addresses: Option<Vec<Cidr>>) -> bool {
+        let now = addresses.clone().unwrap_or_default();
+        let former = match addresses {
+            Some(addresses) => self.workloads.insert(key.clone(), addresses),
+            None => self.workloads.remove(key),
+        };
+        let former = former.unwrap_or_default();
+        let gone = former.iter().filter(|address| !now.contains(address));
+        let new = now.iter().filter(|address| !former.contains(address));
+        gone.chain(new).any(|address| self.is_announced_alone(address))
+    }
+
     fn originated(&self) -> Vec<Cidr> {
-        let borrowed = self.workloads.values().flatten().filter(|address| {
-            !self.blocks.iter().any(|block| block.covers(address)) && self.pool_of(address).is_some()
-        });
-        let prefixes: BTreeSet<Cidr> = self.blocks.iter().chain(borrowed).copied().collect();
-        prefixes.into_iter().filter(|prefix| prefix.family() == Family::V4 && self.is_exported(prefix)).collect()
+        // A block outside every pool (its pool was deleted) is still ours until it is given up, and reachable only if announced.
+        let exported = |block: &&Cidr| block.family() == Family::V4 && self.exports(block) != Some(false);
+        let blocks = self.blocks.iter().filter(exported);
+        let borrowed = self.workloads.values().flatten().filter(|address| self.is_announced_alone(address));
+        let prefixes: BTreeSet<Cidr> = blocks.chain(borrowed).copied().collect();
+        prefixes.into_iter().collect()
     }
 
-    /// A block outside every pool (its pool was deleted) is still ours until it is given up, and reachable only if announced.
-    fn is_exported(&self, prefix: &Cidr) -> bool {
-        self.pool_of(prefix).is_none_or(|pool| pool.exported)
+    /// Whether it is a borrowed address, of a pool that is not kept out of BGP.
+    fn is_announced_alone(&self, address: &Cidr) -> bool {
+        let own = || widening(*address).any(|prefix| self.blocks.contains(&prefix));
+        address.family() == Family::V4 && self.exports(address) == Some(true) && !own()
     }
 
-    fn pool_of(&self, prefix: &Cidr) -> Option<&Pool> {
-        self.pools
-            .values()
-            .filter(|pool| pool.cidr.covers(prefix))
-            .max_by_key(|pool| (pool.cidr.length(), !pool.exported))
+    /// Whether the pool that a prefix lies in is announced.
+    fn exports(&self, prefix: &Cidr) -> Option<bool> {
+        widening(*prefix).find_map(|range| self.ranges.get(&range)).map(|range| range.private == 0)
     }
+}
+
+impl Range {
+    const fn count(&mut self, exported: bool) -> &mut usize {
+        if exported { &mut self.open } else { &mut self.private }
+    }
+}
+
+/// All that covers a prefix, itself first and the widest last.
+fn widening(prefix: Cidr) -> impl Iterator<Item = Cidr> {
+    (0..=prefix.length()).rev().filter_map(move |length| Cidr::new(prefix.address(), length))
 }
 
 fn speaker(node: &Object<NodeSpec>) -> Option<Speaker> {

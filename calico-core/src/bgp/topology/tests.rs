@@ -176,6 +176,61 @@ fn borrowed_addresses_are_announced_one_by_one() {
     assert_eq!(originated(&after(&base)), ["192.168.0.0/26", "192.168.7.5/32"]);
 }
 
+/// Nearly every change of a workload is one inside of an own block.
+#[test]
+fn only_borrowed_addresses_of_workloads_change_anything() {
+    let mut topology = after(&[
+        node("a", "10.0.0.1/24", None, false),
+        pool("p", "192.168.0.0/16", false),
+        pool("q", "192.168.8.0/24", true),
+        affinity("a", "192.168.0.0/26", AffinityState::Confirmed),
+    ]);
+    for (address, matters) in [
+        ("192.168.0.5/32", false),
+        ("192.168.7.5/32", true),
+        ("192.168.8.5/32", false),
+        ("203.0.113.1/32", false),
+        ("fd00::1/128", false),
+    ] {
+        let update = workload("x", "a", address);
+        assert_eq!(topology.handle_update(&update), matters, "{address}");
+        assert!(!topology.handle_update(&update), "{address} again");
+        assert_eq!(topology.handle_update(&gone(&update)), matters, "{address} gone");
+    }
+}
+
+/// What the node of these objects announces, by looking at every pool and block for each prefix.
+fn naive(objects: &BTreeMap<ResourceKey, Arc<Resource>>) -> Vec<Cidr> {
+    let (mut pools, mut blocks, mut addresses, mut speaks) = (vec![], vec![], vec![], false);
+    for (key, value) in objects {
+        match (key, &**value) {
+            (ResourceKey::Named { name, .. }, Resource::Node(_)) => speaks |= &**name == "a",
+            (_, Resource::IpPool(pool)) => pools.push(&pool.spec),
+            (_, Resource::WorkloadEndpoint(endpoint)) if endpoint.spec.node == "a" => {
+                addresses.extend(&endpoint.spec.ip_networks);
+            }
+            (ResourceKey::Affinity { owner, block }, Resource::BlockAffinity(affinity))
+                if *owner == AffinityOwner::Host("a".into()) && affinity.is_confirmed() =>
+            {
+                blocks.push(block);
+            }
+            _ => {}
+        }
+    }
+    let exports = |prefix: &Cidr| {
+        let mut around: Vec<_> = pools.iter().filter(|pool| pool.cidr.covers(prefix)).collect();
+        around.sort_by_key(|pool| (pool.cidr.length(), pool.disable_bgp_export));
+        around.last().map(|pool| !pool.disable_bgp_export)
+    };
+    let mut announced: Vec<Cidr> =
+        blocks.iter().filter(|block| exports(block) != Some(false)).map(|one| **one).collect();
+    let borrowed = addresses.into_iter().filter(|address| !blocks.iter().any(|block| block.covers(address)));
+    announced.extend(borrowed.filter(|address| exports(address) == Some(true)));
+    announced.sort();
+    announced.dedup();
+    if speaks { announced } else { vec![] }
+}
+
 fn updates() -> impl Strategy<Value = Vec<Update>> {
     let one = (0..4u8, 0..3u8, 0..4u8, any::<bool>()).prop_map(|(kind, name, value, flag)| {
         let name = ["a", "b", "c"][usize::from(name)];
@@ -205,6 +260,8 @@ proptest! {
         }
         let last: Vec<_> = last.into_values().rev().collect();
         let scratch = after(&last);
+        let objects = last.iter().filter_map(|update| Some((update.key.clone(), update.value.clone()?))).collect();
+        prop_assert_eq!(incremental.desired().originated, naive(&objects));
         prop_assert_eq!(incremental.desired(), scratch.desired());
         prop_assert_eq!(incremental.local_blocks(), scratch.local_blocks());
     }
