@@ -58,6 +58,7 @@ fn table(status: &NodeStatus) -> String {
             "Refused by the kernel, tried again:",
             status.dataplane_error.iter().flat_map(|text| text.lines()).collect::<Vec<_>>(),
         ),
+        ("Going on:", status.notices.iter().map(String::as_str).collect()),
         ("Cannot be used:", status.diagnostics.iter().map(String::as_str).collect()),
     ] {
         if !lines.is_empty() {
@@ -88,6 +89,7 @@ mod tests {
             dataplane_in_sync: false,
             dataplane_error: Some("route 10.0.0.1/32: no such device".into()),
             diagnostics: vec!["Tier(x): bad order".into()],
+            notices: vec!["BGP: one route waits".into()],
             bgp: vec![PeerReport {
                 address: "192.0.2.1".into(),
                 name: "host-b".into(),
@@ -110,6 +112,9 @@ BGP sessions:
 
 Refused by the kernel, tried again:
   route 10.0.0.1/32: no such device
+
+Going on:
+  BGP: one route waits
 
 Cannot be used:
   Tier(x): bad order

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::time::Duration;
 
-use calico_core::delta::Tracker;
+use calico_core::delta::{Difference, Tracker};
 use calico_core::net::{InterfaceName, Mac};
 use calico_core::table::{
     BaseChain, Chain, ChainName, Datum, Delta, Element, FieldType, Fingerprint, InterfaceSetting, Neighbor, Route,
@@ -310,11 +310,25 @@ impl Reconciler {
         self.retries.iter()
     }
 
-    /// Whether the host is as it should be, as far as known; what waits for an interface counts as missing.
+    /// Whether the host is as it should be, as far as known; what waits for an interface counts as missing. [Stale
+    /// routes](Self::stale_routes) are where they should be.
     pub fn is_settled(&self) -> bool {
         let ruleset = self.chains.pending_len() + self.sets.pending_len() + self.elements.pending_len();
         let rest = self.routes.pending_len() + self.neighbors.pending_len() + self.settings.pending_len();
-        self.in_sync && self.look == Look::Done && self.in_flight.is_none() && ruleset + rest == 0
+        self.in_sync && self.look == Look::Done && self.in_flight.is_none() && ruleset + rest == self.stale_routes()
+    }
+
+    /// Learned routes of an earlier life that nobody has announced since, and that stay until the BGP speaker has settled.
+    pub fn stale_routes(&self) -> usize {
+        let kept = |found: &Difference<'_, RouteKey, Route>| {
+            found.desired.is_none() && found.observed.is_some_and(|route| self.is_kept_for_bgp(route))
+        };
+        if self.bgp_settled { 0 } else { self.routes.pending().filter(kept).count() }
+    }
+
+    /// Whether a route that nobody asks for stays for now.
+    pub(super) fn is_kept_for_bgp(&self, route: &Route) -> bool {
+        route.class == RouteClass::Bgp && !self.bgp_settled
     }
 
     /// Whether all that can be done has been done, to be asked when [`poll`](Self::poll) has nothing to give: what is still missing
@@ -329,11 +343,13 @@ impl Reconciler {
     /// Whether the host holds no entry, route or neighbour that is not wanted. Learned routes that wait for the speaker to settle do
     /// not count, nor do chains and sets to which nothing leads.
     pub fn is_rid_of_the_unwanted(&self) -> bool {
-        let stale = |route: &Route| route.class == RouteClass::Bgp && !self.bgp_settled;
         let known = self.in_sync && self.look == Look::Done && self.in_flight.is_none();
         known
             && self.elements.pending().all(|found| found.desired.is_some())
-            && self.routes.pending().all(|found| found.desired.is_some() || found.observed.is_some_and(stale))
+            && self
+                .routes
+                .pending()
+                .all(|found| found.desired.is_some() || found.observed.is_some_and(|r| self.is_kept_for_bgp(r)))
             && self.neighbors.pending().all(|found| found.desired.is_some())
     }
 

@@ -10,8 +10,8 @@ use std::time::Duration;
 use calico_core::delta::Tracker;
 use calico_core::net::InterfaceName;
 use calico_core::table::{
-    Chain, ChainName, Datum, Delta, Element, ElementDelta, InterfaceSetting, Neighbor, RouteClass, SetDecl, SetKind,
-    SetName, Verdict,
+    Chain, ChainName, Datum, Delta, Element, ElementDelta, InterfaceSetting, Neighbor, SetDecl, SetKind, SetName,
+    Verdict,
 };
 
 use super::machine::{Reconciler, WorkloadState, route_interface};
@@ -217,7 +217,7 @@ pub(super) fn host_objects(machine: &Reconciler, now: Duration, delta: &mut Delt
     let may = |object: Object| machine.retries.may_try(&object, now);
     for difference in machine.routes.pending() {
         let key = *difference.key;
-        let stale = difference.observed.is_some_and(|route| route.class == RouteClass::Bgp) && !machine.bgp_settled;
+        let stale = difference.observed.is_some_and(|route| machine.is_kept_for_bgp(route));
         match difference.desired {
             _ if !may(Object::Route(key)) => {}
             Some(route) if route_interface(route).is_none_or(up) => delta.routes_set.push(*route),

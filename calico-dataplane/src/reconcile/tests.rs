@@ -208,9 +208,12 @@ fn stale_learned_routes_stay_until_the_speaker_has_settled() {
     let mut node = Node::in_sync(&host);
     node.settle();
     assert_eq!(host.routes(), vec![learned]);
+    assert_eq!((node.driver.state().stale_routes(), node.driver.state().is_settled()), (1, true), "as it should be");
     node.driver.machine().set_bgp_settled();
+    assert!(!node.driver.state().is_settled());
     node.settle();
     assert!(host.routes().is_empty());
+    assert_eq!((node.driver.state().stale_routes(), node.driver.state().is_settled()), (0, true));
 }
 
 #[test]

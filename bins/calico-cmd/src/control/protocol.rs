@@ -158,6 +158,9 @@ pub struct NodeStatus {
     pub dataplane_error: Option<String>,
     /// Objects that cannot be used, and why.
     pub diagnostics: Vec<String>,
+    /// What goes on for longer than usual although nothing is wrong with what is wanted, and what ends it.
+    #[serde(default)]
+    pub notices: Vec<String>,
     /// BGP sessions, sorted by address.
     pub bgp: Vec<PeerReport>,
     /// Routes learned by BGP that are in use.

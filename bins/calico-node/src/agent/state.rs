@@ -138,11 +138,36 @@ impl State {
             dataplane_in_sync: host.is_settled(),
             dataplane_error: Some(failures.collect::<Vec<_>>().join("\n")).filter(|text| !text.is_empty()),
             diagnostics: faults.chain(self.unavailable.clone()).chain(pipeline.diagnostics()).collect(),
+            notices: self.notices(host, bgp),
             bgp: bgp.map(|bgp| bgp.status().peers.iter().map(peer).collect()).unwrap_or_default(),
             bgp_routes: pipeline.bgp_routes(),
         }
     }
+
+    fn notices(&self, host: &Reconciler, bgp: Option<&dyn BgpBackend>) -> Vec<String> {
+        let stale = if self.seen_in_sync { host.stale_routes() } else { 0 };
+        let peers = bgp.map(|bgp| bgp.status().peers).unwrap_or_default();
+        (stale > 0).then(|| stale_routes(stale, &peers)).into_iter().collect()
+    }
 }
+
+/// Why routes that nobody announces are still there: graceful restart, and for whom it waits.
+fn stale_routes(stale: usize, peers: &[PeerStatus]) -> String {
+    let away = peers.iter().filter(|peer| peer.state != SessionState::Established);
+    let names: Vec<&str> = away.map(|peer| peer.peer.name.as_str()).collect();
+    let whom = match names.as_slice() {
+        [] => "its peers have announced theirs".into(),
+        [names @ .., last] if names.len() < NAMED => {
+            let names = names.iter().map(|name| format!("{name}, ")).collect::<String>();
+            format!("{names}{last} can be reached")
+        }
+        [first, ..] => format!("{first} and {} other peers can be reached", names.len() - 1),
+    };
+    format!("BGP: {stale} learned routes of an earlier life stay in use until {whom}, or their restart time is over")
+}
+
+/// Most peers to name one by one.
+const NAMED: usize = 3;
 
 fn is_attached(active: &ActiveEndpoint, attachment: &Attachment) -> bool {
     active.interface == attachment.interface

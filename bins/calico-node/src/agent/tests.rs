@@ -340,15 +340,18 @@ async fn routes_outlive_a_speaker_until_its_successor_has_settled() {
     world.kernel.take_applied();
 
     world.bgp.restart();
-    world.until("forgotten", |status| status.bgp_routes == 0).await;
+    let status = world.until("forgotten", |status| status.bgp_routes == 0).await;
+    assert!(status.dataplane_in_sync, "stale routes are where they should be");
+    assert!(status.notices.iter().any(|text| text.contains("2 learned routes of an earlier life")), "{status:?}");
     world.bgp.script(learned("10.2.0.0/26"));
     world.until("learned again", |status| status.bgp_routes == 1).await;
     assert!(world.route("10.2.0.64/26").is_some(), "its peer may only be slow");
     assert_eq!(world.kernel.take_applied(), Vec::new(), "not a packet is lost");
 
     world.bgp.script(BgpEvent::Settled);
-    world.until("swept", |_| world.route("10.2.0.64/26").is_none()).await;
+    let status = world.until("swept", |_| world.route("10.2.0.64/26").is_none()).await;
     assert!(world.route("10.2.0.0/26").is_some());
+    assert_eq!(status.notices, Vec::<String>::new());
 }
 
 #[tokio::test(start_paused = true)]
