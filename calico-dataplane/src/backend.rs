@@ -141,6 +141,11 @@ pub enum HostChange {
         /// Whether it is there.
         present: bool,
     },
+    /// An interface got an address: a route that failed for lack of it may now be written.
+    Address {
+        /// Which interface.
+        interface: InterfaceName,
+    },
     /// Somebody touched our table: observe again.
     Ruleset,
     /// Notifications were lost: observe again.

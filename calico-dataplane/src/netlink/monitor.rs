@@ -1,4 +1,4 @@
-//! What others change: notifications of nf_tables, links, routes and neighbours.
+//! What others change: notifications of nf_tables, links, addresses, routes and neighbours.
 //!
 //! Our own writes never come back: a notification names the port of the socket whose request caused it, and a filter in the kernel
 //! drops those of our two, before they could fill the queue. Lost notifications become [`HostChange::Overrun`].
@@ -16,7 +16,7 @@ use tokio::io::unix::AsyncFd;
 
 use super::link::Links;
 use super::wire::{Message, REPLACE, messages};
-use super::{link, neighbor, readiness, route, socket};
+use super::{address, link, neighbor, readiness, route, socket};
 use crate::nftables::decode::is_ours;
 use crate::nftables::uapi::NEW_GENERATION;
 use crate::{HostChange, LinkState, LinuxConfig};
@@ -25,8 +25,8 @@ use calico_core::net::InterfaceName;
 
 /// `NFNLGRP_NFTABLES`.
 const GROUP_NFTABLES: u32 = 7;
-/// `RTNLGRP_LINK`, `_NEIGH`, `_IPV4_ROUTE`, `_IPV6_ROUTE`.
-const GROUPS_ROUTE: [u32; 4] = [1, 3, 7, 11];
+/// `RTNLGRP_LINK`, `_NEIGH`, `_IPV4_IFADDR`, `_IPV4_ROUTE`, `_IPV6_IFADDR`, `_IPV6_ROUTE`.
+const GROUPS_ROUTE: [u32; 6] = [1, 3, 5, 7, 9, 11];
 const BUFFER: usize = 64 * 1024;
 
 /// A subscription, from the moment it is opened.
@@ -155,11 +155,11 @@ fn read(
 }
 
 impl Translator {
-    /// Queues a change; one that only says "look again" is not said twice in a row.
+    /// Queues a change; one that only says "look again" or "try again" is not said twice in a row.
     fn push(&mut self, change: Option<HostChange>) {
         let Some(change) = change else { return };
-        let repeated =
-            matches!(change, HostChange::Ruleset | HostChange::Overrun) && self.queue.back() == Some(&change);
+        let repeated = matches!(change, HostChange::Ruleset | HostChange::Overrun | HostChange::Address { .. })
+            && self.queue.back() == Some(&change);
         if !repeated {
             self.queue.push_back(change);
         }
@@ -174,6 +174,10 @@ impl Translator {
             link::NEW | link::DELETE => self.link(message),
             route::NEW | route::DELETE => self.route(message),
             neighbor::NEW | neighbor::DELETE => self.neighbor(message),
+            address::NEW => {
+                let interface = self.links.name(address::index(message.body)?)?;
+                Some(HostChange::Address { interface })
+            }
             _ => None,
         }
     }

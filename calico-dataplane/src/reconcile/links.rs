@@ -1,4 +1,4 @@
-//! What the coming and going of interfaces means for routes, neighbours and settings.
+//! What the coming and going of interfaces and their addresses means for routes, neighbours and settings.
 
 use calico_core::delta::Tracker;
 use calico_core::net::InterfaceName;
@@ -37,6 +37,15 @@ impl Reconciler {
         self.retries.expedite(|object| match object {
             Object::Route(_) => true,
             Object::Neighbor(interface, _) | Object::Setting(interface, _) => *interface == name,
+            _ => false,
+        });
+    }
+
+    /// What failed by way of this interface may work now. A route to a gateway names no interface: it may be any.
+    pub(super) fn expedite_routes_by(&mut self, name: InterfaceName) {
+        let routes = &self.routes;
+        self.retries.expedite(|object| match object {
+            Object::Route(key) => routes.desired(key).and_then(route_interface).is_none_or(|by| by == name),
             _ => false,
         });
     }

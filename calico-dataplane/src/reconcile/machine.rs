@@ -258,6 +258,7 @@ impl Reconciler {
                 let Neighbor { interface, address, mac } = neighbor;
                 self.neighbors.set_observed((interface, address), present.then_some(mac));
             }
+            HostChange::Address { interface } => self.expedite_routes_by(interface),
             HostChange::Ruleset | HostChange::Overrun => self.look = Look::Wanted,
         }
     }

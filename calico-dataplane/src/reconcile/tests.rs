@@ -20,7 +20,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::recording::{Faults, Recording};
-use crate::{Dataplane, LinkState};
+use crate::{Dataplane, HostChange, LinkState};
 
 /// A renderer, a machine and a host.
 struct Node {
@@ -309,6 +309,26 @@ fn a_route_that_fails_stops_no_other() {
     host.set_faults(Faults::default());
     node.settle();
     assert_eq!(host.routes().len(), 2);
+}
+
+#[test]
+fn a_new_address_brings_failed_routes_back_at_once() {
+    let host = Recording::new();
+    let learned = Route { target: RouteTarget::Via("192.0.2.1".parse().unwrap()), class: RouteClass::Bgp, ..route(9) };
+    host.set_faults(Faults { routes: BTreeSet::from([learned.key]), ..Faults::default() });
+    let mut node = Node::in_sync(&host);
+    node.driver.machine().desire(&Delta { routes_set: vec![learned], ..Delta::default() });
+    for _ in 0..10 {
+        node.work();
+        node.now = node.driver.state().poll_timeout(node.now).unwrap();
+    }
+    node.work();
+    host.set_faults(Faults::default());
+    node.work();
+    assert!(host.routes().is_empty(), "it waits");
+    node.driver.machine().host_change(HostChange::Address { interface: "eth0".parse().unwrap() });
+    node.work();
+    assert_eq!(host.routes(), vec![learned], "no time has passed");
 }
 
 #[test]

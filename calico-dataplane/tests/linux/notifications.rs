@@ -1,13 +1,17 @@
 use std::time::Duration;
 
 use calico_core::table::{Delta, Neighbor, Route, RouteClass, RouteKey, RouteTableId, RouteTarget};
+use calico_dataplane::reconcile::{Driver, ReconcileConfig, Reconciler, Step};
 use calico_dataplane::testing::sample;
 use calico_dataplane::{Dataplane, HostChange, LinuxDataplane};
 
 use super::fixture::{WORKLOAD, in_namespace, run};
 
+/// Longest wait for a notification.
+const PATIENCE: Duration = Duration::from_secs(10);
+
 async fn next(dataplane: &mut LinuxDataplane) -> HostChange {
-    let change = tokio::time::timeout(Duration::from_secs(10), dataplane.next_change()).await;
+    let change = tokio::time::timeout(PATIENCE, dataplane.next_change()).await;
     change.unwrap_or_else(|_| panic!("no change was announced within ten seconds")).unwrap()
 }
 
@@ -89,6 +93,28 @@ fn links_come_go_and_change_their_names() {
         assert_eq!(link(&mut dataplane, "cali8").await, Some(born));
         run("ip", "link del cali8");
         assert_eq!(link(&mut dataplane, "cali8").await, None);
+    });
+}
+
+#[test]
+fn a_new_address_brings_back_a_route_that_failed_for_lack_of_it() {
+    in_namespace(async |dataplane| {
+        let mut driver =
+            Driver::new(Reconciler::new(Delta::default(), ReconcileConfig::default()), Box::new(dataplane));
+        driver.machine().set_in_sync();
+        let via = Route { target: RouteTarget::Via("192.0.2.1".parse().unwrap()), ..route(4096) };
+        driver.machine().desire(&Delta { routes_set: vec![via], ..Delta::default() });
+        // Time stands still: no pause ever ends.
+        let clock = || Duration::ZERO;
+        while !matches!(driver.step(&clock).await, Step::Idle) {}
+        assert_eq!(driver.state().failures().count(), 1, "no way to the gateway");
+
+        run("ip", "address add 192.0.2.2/24 dev peer0");
+        let address = HostChange::Address { interface: "peer0".parse().unwrap() };
+        while tokio::time::timeout(PATIENCE, driver.next_change()).await.unwrap().unwrap() != address {}
+        while !matches!(driver.step(&clock).await, Step::Idle) {}
+        assert!(driver.state().is_settled(), "{:?}", driver.state().failures().collect::<Vec<_>>());
+        assert!(run("ip", "route show").contains("10.65.0.1 via 192.0.2.1"));
     });
 }
 

@@ -215,7 +215,7 @@ impl Agent {
     /// The machine has the change already; whoever reads the log learns of what somebody else did to what is ours.
     fn hear(&mut self, change: &HostChange) {
         self.deaf = None;
-        let drift = !matches!(change, HostChange::Link { .. } | HostChange::Overrun);
+        let drift = !matches!(change, HostChange::Link { .. } | HostChange::Address { .. } | HostChange::Overrun);
         if drift && !self.drifted && self.state.seen_in_sync {
             warn!(?change, "somebody else changed what is ours in the kernel; looking, and making it right");
         }
