@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use calico_core::cni::{CniError, Identity, Request, network_profile, workload_endpoint};
+use calico_core::cni::{CniError, Identity, Request, network_profile, renewed_endpoint, workload_endpoint};
 use calico_core::net::{Cidr, Mac};
 use calico_core::resource::{Kind, Metadata, Object, Resource, ResourceKey, WorkloadEndpointSpec};
-use calico_datastore::{Batch, Change, DatastoreError, Precondition, Scope, Stored, Write};
+use calico_datastore::{Batch, DatastoreError, Precondition, Scope, Stored, Write};
 use calico_ipam::plugin::datastore_failure;
 
 use crate::Parts;
@@ -97,9 +97,8 @@ pub(crate) async fn withdraw(identity: &Identity, parts: &Parts<'_>) -> Result<b
             // The workload was made anew in the meantime.
             return Ok(false);
         }
-        let precondition = Precondition::At(stored.revision);
-        let writes = vec![Write { key: stored.key, precondition, change: Change::Delete }];
-        match parts.store.commit(Batch { writes }).await {
+        let delete = Write::delete(stored.key, Precondition::At(stored.revision));
+        match parts.store.commit(delete.into()).await {
             Ok(_) => return Ok(true),
             Err(error) if error.is_not_found() => return Ok(true),
             Err(error) if attempt < ATTEMPTS && error.is_conflict() => {}
@@ -113,23 +112,36 @@ fn key(identity: &Identity) -> ResourceKey {
     ResourceKey::namespaced(Kind::WorkloadEndpoint, &identity.namespace, &identity.endpoint_name.to_string())
 }
 
-/// The endpoint keeps the identity of the one that it replaces.
+/// The endpoint over the one that is stored. That of the same container is brought up to date; that of a container which the workload had
+/// before gives its identity only.
 fn endpoint_write(
     identity: &Identity,
     mut endpoint: Object<WorkloadEndpointSpec>,
     former: Option<Stored>,
     parts: &Parts<'_>,
 ) -> Write {
-    let metadata = former.as_ref().and_then(|stored| stored.resource.metadata());
-    match metadata.filter(|metadata| metadata.uid.is_some()) {
+    let Some(former) = former else {
+        created(&mut endpoint.metadata, parts);
+        return Write::create(key(identity), Arc::new(Resource::WorkloadEndpoint(endpoint)));
+    };
+    if let Resource::WorkloadEndpoint(stored) = former.resource.as_ref()
+        && is_ours(&former, identity)
+    {
+        let mut renewed = renewed_endpoint(stored, endpoint);
+        if renewed.metadata.uid.is_none() {
+            created(&mut renewed.metadata, parts);
+        }
+        return Write::update(&former, Arc::new(Resource::WorkloadEndpoint(renewed)));
+    }
+    match former.resource.metadata().filter(|metadata| metadata.uid.is_some()) {
         Some(Metadata { uid, creation_timestamp, .. }) => {
             endpoint.metadata.uid.clone_from(uid);
             endpoint.metadata.creation_timestamp.clone_from(creation_timestamp);
         }
         None => created(&mut endpoint.metadata, parts),
     }
-    let precondition = former.as_ref().map_or(Precondition::Absent, |stored| Precondition::At(stored.revision));
-    put(key(identity), precondition, Resource::WorkloadEndpoint(endpoint))
+    let precondition = Precondition::At(former.revision);
+    Write::put(key(identity), precondition, Arc::new(Resource::WorkloadEndpoint(endpoint)), None)
 }
 
 async fn missing_profile(request: &Request, identity: &Identity, parts: &Parts<'_>) -> Result<Option<Write>, CniError> {
@@ -144,16 +156,12 @@ async fn missing_profile(request: &Request, identity: &Identity, parts: &Parts<'
     }
     let mut profile = network_profile(&request.conf.name, &identity.orchestrator);
     created(&mut profile.metadata, parts);
-    Ok(Some(put(key, Precondition::Absent, Resource::Profile(profile))))
+    Ok(Some(Write::create(key, Arc::new(Resource::Profile(profile)))))
 }
 
 fn created(metadata: &mut Metadata, parts: &Parts<'_>) {
     metadata.creation_timestamp = Some(parts.clock.now().rfc3339());
     metadata.uid = Some(uuid(parts.ids.draw()));
-}
-
-fn put(key: ResourceKey, precondition: Precondition, resource: Resource) -> Write {
-    Write { key, precondition, change: Change::Put { resource: Arc::new(resource), base: None, ttl: None } }
 }
 
 fn optional<T>(result: Result<T, DatastoreError>) -> Result<Option<T>, DatastoreError> {

@@ -51,6 +51,28 @@ pub fn workload_endpoint(
     }
 }
 
+/// The endpoint of a container that is attached anew, over the one that it has. What an attachment decides, and the labels that the runtime
+/// hands over, are those of `fresh`; all else is the stored one's. It belongs to whoever put it there: a policy may select the endpoint
+/// by a label of an operator's, and must go on selecting it.
+pub fn renewed_endpoint(
+    stored: &Object<WorkloadEndpointSpec>,
+    fresh: Object<WorkloadEndpointSpec>,
+) -> Object<WorkloadEndpointSpec> {
+    let mut endpoint = stored.clone();
+    endpoint.metadata.labels.extend(fresh.metadata.labels);
+    let attached = fresh.spec;
+    endpoint.spec = WorkloadEndpointSpec {
+        node: attached.node,
+        container_id: attached.container_id,
+        endpoint: attached.endpoint,
+        interface_name: attached.interface_name,
+        ip_networks: attached.ip_networks,
+        mac: attached.mac,
+        ..endpoint.spec
+    };
+    endpoint
+}
+
 /// The profile of a network, which the plugin creates where it is missing and never changes: everything may go out; in may come
 /// everything (pods), or what is in the same network. Endpoints get the label that says so.
 pub fn network_profile(network: &str, orchestrator: &Orchestrator) -> Object<ProfileSpec> {

@@ -27,7 +27,7 @@ mod version;
 
 pub use args::Args;
 pub use conf::{ContainerSettings, IpamConf, KubernetesConf, NetConf, PolicyConf, RouteConf};
-pub use endpoint::{network_profile, workload_endpoint};
+pub use endpoint::{network_profile, renewed_endpoint, workload_endpoint};
 pub use error::{CniError, ErrorCode};
 pub use identity::{Identity, Orchestrator};
 pub use plan::{Plan, Step};

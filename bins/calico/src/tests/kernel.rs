@@ -3,6 +3,7 @@
 use std::os::unix::fs::PermissionsExt;
 
 use calico_core::resource::{Kind, Resource, ResourceKey};
+use calico_datastore::{Precondition, Write};
 use serde_json::{Value, json};
 
 use super::fixture::{CONTAINER, Scene, block_on};
@@ -69,6 +70,36 @@ fn a_broken_attachment_is_made_anew() {
     let second = scene.add();
     assert_eq!(second["ips"], first["ips"], "the container keeps its addresses");
     assert_eq!(Scene::interfaces(&scene.container), ["eth0"]);
+}
+
+/// A policy may select the endpoint by a label that an operator put there.
+#[test]
+fn a_repaired_attachment_keeps_what_others_wrote_into_the_endpoint() {
+    let scene = Scene::new();
+    scene.add();
+    let name = format!("node--1-cni-{CONTAINER}-eth0");
+    let key = ResourceKey::namespaced(Kind::WorkloadEndpoint, "default", &name);
+    let store = scene.store();
+    let stored = block_on(store.get(&key)).unwrap();
+    let mut resource = Resource::clone(&stored.resource);
+    let Resource::WorkloadEndpoint(endpoint) = &mut resource else { panic!("no endpoint") };
+    endpoint.metadata.labels.insert("role".into(), "db".into());
+    endpoint.spec.profiles.push("guarded".into());
+    let mut raw = Value::clone(&stored.raw);
+    raw["spec"]["ofTheFuture"] = json!({"kept": true});
+    let write = Write::put(key.clone(), Precondition::At(stored.revision), resource.into(), Some(raw.into()));
+    block_on(store.commit(write.into())).unwrap();
+
+    scene.container.run(|| delete("eth0")).unwrap();
+    let repaired = scene.add();
+    let after = block_on(store.get(&key)).unwrap();
+    let Resource::WorkloadEndpoint(endpoint) = after.resource.as_ref() else { panic!("no endpoint") };
+    let label = |name: &str| endpoint.metadata.labels.get(name).map(String::as_str);
+    assert_eq!((label("role"), label("app")), (Some("db"), Some("web")));
+    assert_eq!(endpoint.spec.profiles, ["net1", "guarded"]);
+    assert_eq!(after.raw["spec"]["ofTheFuture"], json!({"kept": true}));
+    assert_eq!(endpoint.spec.mac.unwrap().to_string(), repaired["interfaces"][1]["mac"].as_str().unwrap());
+    assert_eq!(after.raw["metadata"]["uid"], stored.raw["metadata"]["uid"]);
 }
 
 /// Packets to the container go to the endpoint's Ethernet address: a container with another one gets none.
