@@ -127,8 +127,45 @@ pub fn now() -> Timestamp {
     SystemClock.now()
 }
 
+/// Why a node's name is not known.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum NodeNameError {
+    /// The file that calico-node writes cannot be read.
+    #[error(
+        "cannot read the node's name from {path}: {source}: check that the calico/node container is running and has mounted \
+         /var/lib/calico/"
+    )]
+    File {
+        /// Which.
+        path: String,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// Nor is the kernel's name of the host.
+    #[error("cannot read the host's name: {0}")]
+    Host(std::io::Error),
+}
+
+impl NodeNameError {
+    /// Whether the file is just not there: calico-node never ran on this host, and so nothing was ever written in the node's name.
+    pub fn is_absent(&self) -> bool {
+        matches!(self, Self::File { source, .. } if source.kind() == std::io::ErrorKind::NotFound)
+    }
+}
+
+impl From<NodeNameError> for CniError {
+    fn from(error: NodeNameError) -> Self {
+        let code = match error {
+            NodeNameError::File { .. } => ErrorCode::InvalidConfig,
+            NodeNameError::Host(_) => ErrorCode::Io,
+        };
+        Self::new(code, error.to_string())
+    }
+}
+
 /// The node's name: from the configuration, from the file that calico-node wrote, from the older key, from the kernel.
-pub fn node_name(conf: &NetConf) -> Result<String, CniError> {
+pub fn node_name(conf: &NetConf) -> Result<String, NodeNameError> {
     if !conf.nodename.is_empty() {
         return Ok(conf.nodename.clone());
     }
@@ -138,19 +175,12 @@ pub fn node_name(conf: &NetConf) -> Result<String, CniError> {
         Ok(name) if !name.trim().is_empty() => return Ok(name.trim().to_owned()),
         Ok(_) => {}
         Err(error) if error.kind() == std::io::ErrorKind::NotFound && conf.nodename_file_optional => {}
-        Err(error) => {
-            let message = format!(
-                "cannot read the node's name from {path}: {error}: check that the calico/node container is running and has \
-                 mounted /var/lib/calico/"
-            );
-            return Err(CniError::new(ErrorCode::InvalidConfig, message));
-        }
+        Err(source) => return Err(NodeNameError::File { path: path.into(), source }),
     }
     if !conf.hostname.is_empty() {
         return Ok(conf.hostname.clone());
     }
-    let name = std::fs::read_to_string("/proc/sys/kernel/hostname");
-    let name = name.map_err(|error| CniError::new(ErrorCode::Io, format!("cannot read the host's name: {error}")))?;
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").map_err(NodeNameError::Host)?;
     Ok(name.trim().to_lowercase())
 }
 

@@ -1,5 +1,6 @@
 //! The program over an embedded store.
 
+use calico_core::cni::CniError;
 use calico_core::resource::{IpPoolSpec, Kind, Metadata, Object, Resource, ResourceKey};
 use calico_datastore::sqlite::SqliteStore;
 use calico_datastore::{Batch, Change, Datastore, Precondition, Write};
@@ -184,8 +185,9 @@ fn answers_without_a_network() {
 #[test]
 fn the_nodes_name_comes_from_where_upstream_looks() {
     let scene = Scene::new();
-    let name =
-        |conf: Value| plugin::node_name(&serde_json::from_value(conf).unwrap()).map_err(|error| error.code.number());
+    let name = |conf: Value| {
+        plugin::node_name(&serde_json::from_value(conf).unwrap()).map_err(|error| CniError::from(error).code.number())
+    };
     std::fs::write(scene.path("nodename"), "from-file\n").unwrap();
     let file = scene.path("nodename");
     assert_eq!(name(json!({"nodename": "a", "nodename_file": file, "hostname": "c"})), Ok("a".into()));

@@ -1,16 +1,23 @@
 //! ADD: attach a container.
 
-use calico_core::cni::{CniError, CniResult, ErrorCode, Identity, Interface, IpConfig, Plan, Request, Step};
+use calico_core::cni::{
+    CniError, CniResult, ErrorCode, Identity, Interface, IpConfig, Plan, Request, Step, workload_endpoint,
+};
 use calico_core::net::{Cidr, Mac};
 use calico_core::resource::NodeAddress;
 use calico_dataplane::workload::AttachRequest;
 use calico_datastore::Stored;
 use calico_ipam::plugin::warn;
 
-use crate::{Parts, endpoint, links, ownership};
+use crate::{Births, Parts, endpoint, links, ownership};
 
 /// Attaches the container, or leaves nothing behind.
-pub(crate) async fn add(request: &Request, identity: &Identity, parts: &Parts<'_>) -> Result<CniResult, CniError> {
+pub(crate) async fn add(
+    request: &Request,
+    identity: &Identity,
+    parts: &Parts<'_>,
+    births: &Births<'_>,
+) -> Result<CniResult, CniError> {
     let existing = endpoint::stored(identity, parts).await?.filter(|stored| endpoint::is_ours(stored, identity));
     if let Some(existing) = &existing
         && let Some(result) = repeated(existing, request, identity, parts).await?
@@ -29,7 +36,7 @@ pub(crate) async fn add(request: &Request, identity: &Identity, parts: &Parts<'_
     }
     ownership::require_free(request, identity, parts).await?;
     let mut plan = Plan::new(false);
-    let attached = attach(&mut plan, request, identity, parts).await;
+    let attached = attach(&mut plan, request, identity, parts, births).await;
     if attached.is_err() {
         if existing.is_some() {
             // The container was attached before, and its address is about to go: so must the rest.
@@ -46,6 +53,7 @@ async fn attach(
     request: &Request,
     identity: &Identity,
     parts: &Parts<'_>,
+    births: &Births<'_>,
 ) -> Result<CniResult, CniError> {
     let mut result = CniResult::default();
     let (mut addresses, mut mac) = (Vec::new(), Mac::ALL_EE);
@@ -65,17 +73,25 @@ async fn attach(
                 mac = attached.map_err(|error| links::failure("cannot attach the container", &error))?.container_mac;
                 plan.done(Step::Attach);
             }
-            Step::Publish => endpoint::publish(request, identity, &addresses, mac, parts).await?,
+            Step::Publish => {
+                let endpoint = workload_endpoint(identity, request, addresses.clone(), mac);
+                endpoint::publish(request, identity, endpoint, parts, births).await?;
+            }
             Step::Await => parts.agent.wait(identity, &addresses, Some(mac)),
         }
     }
     Ok(complete(result, &addresses, mac, request, identity))
 }
 
-/// Takes back what was done, last first. What fails here is only told: the first fault is the answer.
+/// Takes back what was done, last first. What fails here is only told: the first fault is the answer. The address of an endpoint that
+/// stays is kept, as by a DEL; the runtime's DEL after a failed ADD takes both.
 async fn undo(plan: &Plan, request: &Request, identity: &Identity, parts: &Parts<'_>) {
     let undone: Vec<_> = plan.undo().collect();
+    let mut is_published = false;
     for step in undone {
+        if is_published && step == Step::Assign {
+            continue;
+        }
         let outcome = match step {
             Step::Assign => parts.addresses.del(request).await,
             Step::Attach => {
@@ -87,6 +103,7 @@ async fn undo(plan: &Plan, request: &Request, identity: &Identity, parts: &Parts
             Step::Await => Ok(()),
         };
         if let Err(error) = outcome {
+            is_published |= step == Step::Publish;
             warn(format_args!("cannot take back {step:?}: {error}"));
         }
     }

@@ -60,6 +60,32 @@ impl Addresses for InProcess {
     }
 }
 
+/// A plugin that cannot be called, for a DEL whose other steps go on: each request fails for the same reason.
+pub(crate) struct Absent(pub(crate) CniError);
+
+#[async_trait]
+impl Addresses for Absent {
+    async fn add(&self, _request: &Request) -> Result<CniResult, CniError> {
+        Err(self.0.clone())
+    }
+
+    async fn del(&self, _request: &Request) -> Result<(), CniError> {
+        Err(self.0.clone())
+    }
+
+    async fn check(&self, _request: &Request) -> Result<(), CniError> {
+        Err(self.0.clone())
+    }
+
+    async fn run_status(&self, _request: &Request) -> Result<(), CniError> {
+        Err(self.0.clone())
+    }
+
+    fn is_idempotent(&self) -> bool {
+        false
+    }
+}
+
 /// Another plugin's program, such as `host-local`.
 pub(crate) struct Program {
     path: PathBuf,

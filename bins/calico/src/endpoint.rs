@@ -2,13 +2,12 @@
 
 use std::sync::Arc;
 
-use calico_core::cni::{CniError, Identity, Request, network_profile, renewed_endpoint, workload_endpoint};
-use calico_core::net::{Cidr, Mac};
+use calico_core::cni::{CniError, Identity, Request, network_profile, renewed_endpoint};
 use calico_core::resource::{Kind, Metadata, Object, Resource, ResourceKey, WorkloadEndpointSpec};
 use calico_datastore::{Batch, DatastoreError, Precondition, Scope, Stored, Write};
 use calico_ipam::plugin::datastore_failure;
 
-use crate::Parts;
+use crate::{Births, Parts};
 
 /// How often a write that lost against another is tried.
 const ATTEMPTS: u32 = 6;
@@ -70,16 +69,15 @@ pub(crate) fn is_ours(stored: &Stored, identity: &Identity) -> bool {
 pub(crate) async fn publish(
     request: &Request,
     identity: &Identity,
-    addresses: &[Cidr],
-    mac: Mac,
+    endpoint: Object<WorkloadEndpointSpec>,
     parts: &Parts<'_>,
+    births: &Births<'_>,
 ) -> Result<(), CniError> {
     let failed = |error: &DatastoreError| datastore_failure("cannot write the workload endpoint", error);
-    let endpoint = workload_endpoint(identity, request, addresses.to_vec(), mac);
     for attempt in 1.. {
         let former = stored(identity, parts).await?;
-        let mut writes = Vec::from_iter(missing_profile(request, identity, parts).await?);
-        writes.push(endpoint_write(identity, endpoint.clone(), former, parts));
+        let mut writes = Vec::from_iter(missing_profile(request, identity, parts, births).await?);
+        writes.push(endpoint_write(identity, endpoint.clone(), former, births));
         match parts.store.commit(Batch { writes }).await {
             Ok(_) => return Ok(()),
             Err(error) if attempt < ATTEMPTS && (error.is_conflict() || error.is_not_found()) => {}
@@ -118,10 +116,10 @@ fn endpoint_write(
     identity: &Identity,
     mut endpoint: Object<WorkloadEndpointSpec>,
     former: Option<Stored>,
-    parts: &Parts<'_>,
+    births: &Births<'_>,
 ) -> Write {
     let Some(former) = former else {
-        created(&mut endpoint.metadata, parts);
+        created(&mut endpoint.metadata, births);
         return Write::create(key(identity), Arc::new(Resource::WorkloadEndpoint(endpoint)));
     };
     if let Resource::WorkloadEndpoint(stored) = former.resource.as_ref()
@@ -129,7 +127,7 @@ fn endpoint_write(
     {
         let mut renewed = renewed_endpoint(stored, endpoint);
         if renewed.metadata.uid.is_none() {
-            created(&mut renewed.metadata, parts);
+            created(&mut renewed.metadata, births);
         }
         return Write::update(&former, Arc::new(Resource::WorkloadEndpoint(renewed)));
     }
@@ -138,13 +136,18 @@ fn endpoint_write(
             endpoint.metadata.uid.clone_from(uid);
             endpoint.metadata.creation_timestamp.clone_from(creation_timestamp);
         }
-        None => created(&mut endpoint.metadata, parts),
+        None => created(&mut endpoint.metadata, births),
     }
     let precondition = Precondition::At(former.revision);
     Write::put(key(identity), precondition, Arc::new(Resource::WorkloadEndpoint(endpoint)), None)
 }
 
-async fn missing_profile(request: &Request, identity: &Identity, parts: &Parts<'_>) -> Result<Option<Write>, CniError> {
+async fn missing_profile(
+    request: &Request,
+    identity: &Identity,
+    parts: &Parts<'_>,
+    births: &Births<'_>,
+) -> Result<Option<Write>, CniError> {
     let key = ResourceKey::cluster(Kind::Profile, &request.conf.name);
     let found = match parts.store.get(&key).await {
         // One that cannot be read is there nevertheless.
@@ -155,13 +158,13 @@ async fn missing_profile(request: &Request, identity: &Identity, parts: &Parts<'
         return Ok(None);
     }
     let mut profile = network_profile(&request.conf.name, &identity.orchestrator);
-    created(&mut profile.metadata, parts);
+    created(&mut profile.metadata, births);
     Ok(Some(Write::create(key, Arc::new(Resource::Profile(profile)))))
 }
 
-fn created(metadata: &mut Metadata, parts: &Parts<'_>) {
-    metadata.creation_timestamp = Some(parts.clock.now().rfc3339());
-    metadata.uid = Some(uuid(parts.ids.draw()));
+fn created(metadata: &mut Metadata, births: &Births<'_>) {
+    metadata.creation_timestamp = Some(births.clock.now().rfc3339());
+    metadata.uid = Some(uuid(births.ids.draw()));
 }
 
 fn optional<T>(result: Result<T, DatastoreError>) -> Result<Option<T>, DatastoreError> {

@@ -37,7 +37,7 @@ use calico_ipam::Allocator;
 use calico_ipam::plugin::{self, Answer, Context, Variables};
 
 use crate::agent::{Agent, ControlSocket};
-use crate::delegate::{Addresses, InProcess, Program};
+use crate::delegate::{Absent, Addresses, InProcess, Program};
 use crate::links::{Kernel, Links};
 
 /// What is said to somebody who types the program's name.
@@ -54,59 +54,76 @@ struct Parts<'a> {
     addresses: &'a dyn Addresses,
     links: &'a dyn Links,
     agent: &'a dyn Agent,
+}
+
+/// What new objects need.
+struct Births<'a> {
     clock: &'a dyn Clock,
     ids: &'a dyn IdSource,
 }
 
 async fn serve(context: &Context<'_>) -> Answer {
-    let (request, variables) = (context.request, context.variables);
-    if matches!(request.command, Command::Gc) {
-        return Ok(None);
-    }
-    refuse_unsupported(request)?;
-    let identity = identity(request, variables);
-    let store = match plugin::store(&request.conf, variables).await {
-        Ok(store) => store,
-        // What needs no datastore is done; the runtime will come again for the rest.
-        Err(error) if request.command == Command::Del => return del::detach(request, &Kernel, None).and(Err(error)),
-        Err(error) => return Err(error),
-    };
-    let addresses = delegate(context, &store, &identity)?;
-    let ids = SystemIds::open().map_err(|error| CniError::new(ErrorCode::Io, format!("/dev/urandom: {error}")))?;
-    let parts = Parts {
-        store,
-        addresses: &*addresses,
-        links: &Kernel,
-        agent: &ControlSocket::new(&request.conf, variables),
-        clock: &SystemClock,
-        ids: &ids,
-    };
+    let request = context.request;
     match request.command {
-        Command::Add => {
-            let result = add::add(request, &identity?, &parts).await?;
-            result.to_json(request.version).map(Some)
-        }
-        Command::Del => del::del(request, identity, &parts).await.map(|()| None),
-        Command::Check => check::check(request, &identity?, &parts).await.map(|()| None),
-        Command::Status => parts.addresses.run_status(request).await.map(|()| None),
+        Command::Add | Command::Check => attach_or_check(context).await,
+        Command::Del => detach(context).await.map(|()| None),
+        Command::Status => status(context).await.map(|()| None),
         _ => Ok(None),
     }
 }
 
-fn identity(request: &Request, variables: &Variables) -> Result<Identity, CniError> {
-    if matches!(request.command, Command::Status) {
-        return Err(CniError::new(ErrorCode::Internal, "STATUS concerns no container"));
+async fn attach_or_check(context: &Context<'_>) -> Answer {
+    let (request, variables) = (context.request, context.variables);
+    refuse_unsupported(request)?;
+    let identity = identity(context, &plugin::node_name(&request.conf)?)?;
+    let store = plugin::store(&request.conf, variables).await?;
+    let addresses = delegate(context, &store, &identity.node)?;
+    let agent = ControlSocket::new(&request.conf, variables);
+    let parts = Parts { store, addresses: &*addresses, links: &Kernel, agent: &agent };
+    if request.command == Command::Check {
+        return check::check(request, &identity, &parts).await.map(|()| None);
     }
-    let prefixes = variables.get("FELIX_INTERFACEPREFIX").map_or("", String::as_str);
-    let prefix = prefixes.split(',').next().filter(|prefix| !prefix.is_empty()).unwrap_or("cali");
-    Identity::of(request, &plugin::node_name(&request.conf)?, prefix)
+    let ids = SystemIds::open().map_err(|error| CniError::new(ErrorCode::Io, format!("/dev/urandom: {error}")))?;
+    let births = Births { clock: &SystemClock, ids: &ids };
+    let result = add::add(request, &identity, &parts, &births).await?;
+    result.to_json(request.version).map(Some)
 }
 
-fn delegate(
-    context: &Context<'_>,
-    store: &Arc<dyn Datastore>,
-    identity: &Result<Identity, CniError>,
-) -> Result<Box<dyn Addresses>, CniError> {
+/// What is wrong with configuration or host stops nothing here but what needs it: the container was attached before it went wrong.
+async fn detach(context: &Context<'_>) -> Result<(), CniError> {
+    let (request, variables) = (context.request, context.variables);
+    let store = match plugin::store(&request.conf, variables).await {
+        Ok(store) => store,
+        // What needs no datastore is done; the runtime will come again for the rest.
+        Err(error) => return del::detach(request, &Kernel, None).and(Err(error)),
+    };
+    let identity = match plugin::node_name(&request.conf) {
+        Ok(node) => identity(context, &node).map(Some),
+        Err(error) if error.is_absent() => {
+            plugin::warn(format_args!("warning: no endpoint is looked for, since the agent never ran here: {error}"));
+            Ok(None)
+        }
+        Err(error) => Err(error.into()),
+    };
+    let addresses = delegate(context, &store, "").unwrap_or_else(|error| Box::new(Absent(error)));
+    let agent = ControlSocket::new(&request.conf, variables);
+    del::del(request, identity, &Parts { store, addresses: &*addresses, links: &Kernel, agent: &agent }).await
+}
+
+async fn status(context: &Context<'_>) -> Result<(), CniError> {
+    refuse_unsupported(context.request)?;
+    let store = plugin::store(&context.request.conf, context.variables).await?;
+    delegate(context, &store, "")?.run_status(context.request).await
+}
+
+fn identity(context: &Context<'_>, node: &str) -> Result<Identity, CniError> {
+    let prefixes = context.variables.get("FELIX_INTERFACEPREFIX").map_or("", String::as_str);
+    let prefix = prefixes.split(',').next().filter(|prefix| !prefix.is_empty()).unwrap_or("cali");
+    Identity::of(context.request, node, prefix)
+}
+
+/// The IPAM plugin. `node` is who an address is assigned for; nobody, for what assigns none.
+fn delegate(context: &Context<'_>, store: &Arc<dyn Datastore>, node: &str) -> Result<Box<dyn Addresses>, CniError> {
     let ipam = &context.request.conf.ipam.plugin_type;
     match ipam.as_str() {
         "" => Err(CniError::new(ErrorCode::InvalidConfig, "the configuration has no ipam.type")),
@@ -114,12 +131,13 @@ fn delegate(
         "calico-ipam" => Ok(Box::new(InProcess {
             allocator: Allocator::new(store.clone(), context.seed()),
             store: store.clone(),
-            node: identity.as_ref().map(|identity| identity.node.to_string()).unwrap_or_default(),
+            node: node.to_owned(),
         })),
         _ => Program::find(context).map(|program| Box::new(program) as Box<dyn Addresses>),
     }
 }
 
+/// Refuses what this version cannot do. A DEL is not asked: it takes away what an older configuration made.
 fn refuse_unsupported(request: &Request) -> Result<(), CniError> {
     let conf = &request.conf;
     if !matches!(conf.device_type.as_str(), "" | "veth" | "netkit") {

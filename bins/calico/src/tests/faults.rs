@@ -6,11 +6,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use async_trait::async_trait;
 use calico_core::cni::{CniError, CniResult, ErrorCode, Identity, Invocation, Request};
 use calico_core::net::{Cidr, InterfaceName, Mac};
-use calico_core::resource::ResourceKey;
+use calico_core::resource::{Kind, ResourceKey};
 use calico_dataplane::workload::{AttachRequest, Attached, DetachRequest, Plumbing, WorkloadError};
 use calico_datastore::memory::MemoryStore;
 use calico_datastore::{
-    Batch, Committed, Datastore, DatastoreError, IdSource, Listing, Revision, Scope, Stored, SystemClock, Watch,
+    Batch, Change, Committed, Datastore, DatastoreError, IdSource, Listing, Revision, Scope, Stored, SystemClock,
+    Watch, Write,
 };
 use calico_ipam::Allocator;
 
@@ -18,7 +19,7 @@ use super::fixture::{CONTAINER, block_on, put_pools, traces};
 use crate::agent::Agent;
 use crate::delegate::InProcess;
 use crate::links::{HostEnd, Kernel, Links};
-use crate::{Parts, add, del};
+use crate::{Births, Parts, add, del};
 
 /// Fails one of its requests: the one at a place, before or after it is carried out.
 struct Failing {
@@ -65,6 +66,33 @@ impl Datastore for Failing {
     }
 }
 
+/// Says of each write of an endpoint that it failed. It is carried out, but for a removal.
+struct Obstinate(Arc<dyn Datastore>);
+
+#[async_trait]
+impl Datastore for Obstinate {
+    async fn get(&self, key: &ResourceKey) -> Result<Stored, DatastoreError> {
+        self.0.get(key).await
+    }
+
+    async fn list(&self, scope: &Scope) -> Result<Listing, DatastoreError> {
+        self.0.list(scope).await
+    }
+
+    async fn commit(&self, batch: Batch) -> Result<Vec<Committed>, DatastoreError> {
+        let is_endpoint = |write: &&Write| write.key.kind() == Kind::WorkloadEndpoint;
+        match batch.writes.iter().find(is_endpoint).map(|write| write.change == Change::Delete) {
+            None => self.0.commit(batch).await,
+            Some(true) => Err(unavailable()),
+            Some(false) => self.0.commit(batch).await.and(Err(unavailable())),
+        }
+    }
+
+    async fn watch(&self, scope: &Scope, from: Revision) -> Result<Box<dyn Watch>, DatastoreError> {
+        self.0.watch(scope, from).await
+    }
+}
+
 /// The kernel, or its refusal.
 struct Refusing {
     attach: bool,
@@ -108,6 +136,8 @@ impl IdSource for Zero {
         0
     }
 }
+
+const BIRTHS: Births<'static> = Births { clock: &SystemClock, ids: &Zero };
 
 /// One container on one host, with the memory store.
 struct Scene {
@@ -159,25 +189,18 @@ impl Scene {
         let addresses =
             InProcess { allocator: Allocator::new(store.clone(), 0), store: store.clone(), node: "node-1".into() };
         let work = || {
-            let parts = Parts {
-                store: store.clone(),
-                addresses: &addresses,
-                links,
-                agent: &Noting::default(),
-                clock: &SystemClock,
-                ids: &Zero,
-            };
+            let parts = Parts { store: store.clone(), addresses: &addresses, links, agent: &Noting::default() };
             block_on(command(&request, identity, &parts))
         };
         self.host.run(work).unwrap()
     }
 
     fn add(&self, store: &Arc<dyn Datastore>, links: &dyn Links) -> Result<CniResult, CniError> {
-        self.run(store, links, async |request, identity, parts| add::add(request, &identity, parts).await)
+        self.run(store, links, async |request, identity, parts| add::add(request, &identity, parts, &BIRTHS).await)
     }
 
     fn del(&self, store: &Arc<dyn Datastore>, links: &dyn Links) -> Result<(), CniError> {
-        self.run(store, links, async |request, identity, parts| del::del(request, Ok(identity), parts).await)
+        self.run(store, links, async |request, identity, parts| del::del(request, Ok(Some(identity)), parts).await)
     }
 
     fn assert_clean(&self, why: &str) {
@@ -248,6 +271,26 @@ fn one_failure_of_a_del_does_not_keep_the_rest() {
     scene.assert_clean("after the second DEL");
 }
 
+/// An address that is free while an endpoint names it would go to another workload, with the policy of the former one.
+#[test]
+fn the_address_of_an_endpoint_that_stays_is_kept() {
+    let scene = Scene::new();
+    let obstinate: Arc<dyn Datastore> = Arc::new(Obstinate(scene.store.clone()));
+    let kept = |why: &str| {
+        let traces = block_on(traces(&*scene.store));
+        for kind in ["WorkloadEndpoint", "IPAMHandle"] {
+            assert!(traces.iter().any(|key| key.starts_with(kind)), "{why}: {traces:?}");
+        }
+        assert!(super::fixture::Scene::interfaces(&scene.container).is_empty(), "{why}: the interface goes");
+    };
+    assert!(scene.add(&obstinate, &KERNEL).is_err());
+    kept("after a failed ADD");
+    assert!(scene.del(&obstinate, &KERNEL).is_err());
+    kept("after a failed DEL");
+    assert_eq!(scene.del(&scene.store, &KERNEL), Ok(()));
+    scene.assert_clean("after a DEL");
+}
+
 /// Every request of a DEL fails once: what is left is taken by the next DEL.
 #[test]
 fn a_del_is_completed_by_the_next() {
@@ -274,7 +317,7 @@ fn the_agent_is_waited_for_on_every_add() {
     for expected in 1..3 {
         let waits = scene.run(&scene.store, &KERNEL, async |request, identity, parts| {
             let parts = Parts { agent: &agent, store: parts.store.clone(), ..*parts };
-            add::add(request, &identity, &parts).await.unwrap();
+            add::add(request, &identity, &parts, &BIRTHS).await.unwrap();
             agent.0.load(Ordering::Relaxed)
         });
         assert_eq!(waits, expected);

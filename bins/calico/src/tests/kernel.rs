@@ -208,6 +208,49 @@ fn detaches_without_a_namespace_or_a_node_name() {
     assert_eq!((code, document(&error)["code"].as_u64()), (1, Some(7)), "{error}");
 }
 
+/// A file that is not there says that nothing was written in the node's name; one that cannot be read says nothing.
+#[test]
+fn an_unreadable_node_name_keeps_the_endpoint_and_its_address() {
+    let scene = Scene::new();
+    scene.add();
+    let before = scene.traces();
+    let mut conf = scene.conf();
+    conf["nodename"] = "".into();
+    conf["nodename_file"] = scene.path("").to_str().unwrap().into();
+    let (code, error) = scene.act("DEL", &conf);
+    assert_eq!((code, document(&error)["code"].as_u64()), (1, Some(7)), "{error}");
+    assert!(Scene::interfaces(&scene.container).is_empty(), "the interface goes nevertheless");
+    assert_eq!(scene.traces(), before, "and neither endpoint nor address");
+    assert_eq!(scene.act("DEL", &scene.conf()), (0, String::new()));
+    assert!(scene.traces().is_empty());
+}
+
+/// The container was attached before the configuration went wrong.
+#[test]
+fn a_configuration_that_add_refuses_detaches() {
+    for (key, value) in
+        [("policy", json!({"type": "k8s"})), ("device_type", "odd".into()), ("policy_setup_timeout_seconds", json!(-1))]
+    {
+        let scene = Scene::new();
+        scene.add();
+        let mut conf = scene.conf();
+        conf[key] = value;
+        assert_eq!(scene.act("ADD", &conf).0, 1, "{key}");
+        assert_eq!(scene.act("DEL", &conf), (0, String::new()), "{key}");
+        assert!(scene.traces().is_empty() && Scene::interfaces(&scene.host).is_empty(), "{key}");
+    }
+    for ipam in [json!({}), json!({"type": "gone-ipam"})] {
+        let scene = Scene::new();
+        scene.add();
+        let mut conf = scene.conf();
+        conf["ipam"] = ipam;
+        let (code, error) = scene.act("DEL", &conf);
+        assert_eq!((code, document(&error)["code"].as_u64()), (1, Some(7)), "{error}");
+        assert!(Scene::interfaces(&scene.host).is_empty(), "{error}");
+        assert!(!scene.traces().iter().any(|key| key.starts_with("WorkloadEndpoint")), "{error}");
+    }
+}
+
 #[test]
 fn a_second_interface_of_one_workload_is_refused() {
     let scene = Scene::new();
