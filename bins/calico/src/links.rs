@@ -28,8 +28,10 @@ pub(crate) enum HostEnd {
     Absent,
     /// Its peer is the interface in the container's namespace.
     Ours,
-    /// Its peer is elsewhere.
+    /// The container's namespace was looked at, and its peer is not there.
     Elsewhere,
+    /// The container's namespace is not known, is gone, or cannot be looked at.
+    Unknown,
 }
 
 /// The kernel's.
@@ -53,10 +55,10 @@ impl Links for Kernel {
         let mut outside = RouteSocket::open().map_err(WorkloadError::HostNetns)?;
         let host = outside.link(interface).map_err(|source| WorkloadError::Request { interface, source })?;
         let Some(host) = host else { return Ok(HostEnd::Absent) };
-        // What cannot be looked at proves nothing.
-        let inside = request.netns.as_deref().and_then(|path| Netns::open(path).ok());
-        let container =
-            inside.and_then(|netns| RouteSocket::open_in(&netns).ok()?.link(request.container_interface).ok()?);
+        let inside = request.netns.as_deref().and_then(|path| RouteSocket::open_in(&Netns::open(path).ok()?).ok());
+        let Some(Ok(container)) = inside.map(|mut inside| inside.link(request.container_interface)) else {
+            return Ok(HostEnd::Unknown);
+        };
         let is_ours = container.is_some_and(|end| end.peer == Some(host.index) && host.peer == Some(end.index));
         Ok(if is_ours { HostEnd::Ours } else { HostEnd::Elsewhere })
     }

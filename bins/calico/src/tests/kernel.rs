@@ -151,6 +151,31 @@ fn a_pod_made_anew_is_safe_from_the_end_of_its_former_self() {
     assert!(!traces.contains(&format!("IPAMHandle(net1.{CONTAINER})")), "{traces:?}");
 }
 
+/// The same while the new container is attached and its endpoint not written yet: the stored one is still the old container's.
+#[test]
+fn the_end_of_a_pods_former_self_leaves_a_half_made_attachment() {
+    let scene = Scene::new();
+    scene.add();
+    let new = calico_dataplane::testing::netns::scratch();
+    let attach = || {
+        calico_dataplane::workload::attach(&calico_dataplane::workload::AttachRequest {
+            netns: new.path(),
+            container_interface: "eth0".parse().unwrap(),
+            host_interface: "cali0123456789a".parse().unwrap(),
+            addresses: vec!["10.65.0.99/32".parse().unwrap()],
+            routes: Vec::new(),
+            mtu: 1440,
+            container_mac: None,
+            ip_forwarding: false,
+        })
+    };
+    scene.host.run(attach).unwrap().unwrap();
+    assert_eq!(scene.act("DEL", &scene.conf()), (0, String::new()));
+    assert_eq!(Scene::interfaces(&new), ["eth0"]);
+    assert_eq!(Scene::interfaces(&scene.host), ["cali0123456789a"]);
+    assert!(scene.traces().is_empty(), "endpoint and address are the old one's: {:?}", scene.traces());
+}
+
 /// Two container ids with the same beginning want the same host interface: the first keeps it.
 #[test]
 fn a_host_interface_of_another_container_is_left_alone() {
