@@ -84,13 +84,11 @@ impl Allocator {
         if !held.is_empty() && missing.is_empty() {
             return Ok(());
         }
-        let message = if held.is_empty() {
-            format!("handle {handle} holds no address")
-        } else {
-            let missing: Vec<_> = missing.iter().map(ToString::to_string).collect();
-            format!("handle {handle} does not hold {}", missing.join(", "))
-        };
-        Err(CniError::new(ErrorCode::UnknownContainer, message))
+        if held.is_empty() {
+            return Err(CniError::new(ErrorCode::UnknownContainer, format!("handle {handle} holds no address")));
+        }
+        let missing: Vec<_> = missing.iter().map(ToString::to_string).collect();
+        Err(CniError::new(ErrorCode::Internal, format!("handle {handle} does not hold {}", missing.join(", "))))
     }
 }
 

@@ -68,7 +68,7 @@ async fn attach(
                 addresses = addresses_of(&result)?;
             }
             Step::Attach => {
-                let wanted = links::wanted(request, identity, &addresses)?;
+                let wanted = links::wanted(request, identity, &addresses, links::mtu(request)?);
                 let attached = parts.links.attach(&wanted);
                 mac = attached.map_err(|error| links::failure("cannot attach the container", &error))?.container_mac;
                 plan.done(Step::Attach);
@@ -120,7 +120,8 @@ async fn repeated(
     if spec.ip_networks.is_empty() {
         return Ok(None);
     }
-    let wanted = links::wanted(request, identity, &spec.ip_networks)?;
+    // An MTU that the file says now does not make an interface of an earlier one unsound.
+    let wanted = links::wanted(request, identity, &spec.ip_networks, request.conf.mtu);
     let wanted = AttachRequest { container_mac: spec.mac, ..wanted };
     let plumbing = parts.links.inspect(&wanted);
     let plumbing = plumbing.map_err(|error| links::failure("cannot look at the container", &error))?;

@@ -1,7 +1,6 @@
 //! CHECK: is the container attached as its result says?
 
 use calico_core::cni::{CniError, CniResult, ErrorCode, Identity, Interface, Request};
-use calico_core::net::Mac;
 
 use crate::{Parts, endpoint, links};
 
@@ -11,12 +10,25 @@ pub(crate) async fn check(request: &Request, identity: &Identity, parts: &Parts<
     let document = document
         .ok_or_else(|| CniError::new(ErrorCode::InvalidConfig, "CHECK needs the ADD's result as prevResult"))?;
     let previous = CniResult::from_json(document, request.version)?;
-    parts.addresses.check(request).await?;
     let addresses = links::host_prefixes(&previous);
-    let mut wanted = links::wanted(request, identity, &addresses)?;
-    wanted.container_mac = mac_of(&previous, identity);
+    let told = interface_of(&previous, identity);
+    // What the MTU file says today is for the containers of today.
+    let mtu = told.and_then(|interface| interface.mtu).unwrap_or(request.conf.mtu);
+    let mut wanted = links::wanted(request, identity, &addresses, mtu);
+    wanted.container_mac = told.and_then(|interface| interface.mac);
     let mut faults = Vec::new();
-    match endpoint::stored(identity, parts).await? {
+    let held = parts.addresses.check(request).await;
+    let is_held = match held {
+        Ok(()) => true,
+        Err(error) if error.code == ErrorCode::TryAgain => return Err(error),
+        Err(error) => {
+            faults.push(error.to_string());
+            error.code != ErrorCode::UnknownContainer
+        }
+    };
+    let stored = endpoint::stored(identity, parts).await?;
+    let is_stored = stored.is_some();
+    match stored {
         None => faults.push(format!("there is no workload endpoint {}", identity.endpoint_name)),
         Some(stored) if !endpoint::is_ours(&stored, identity) => {
             faults.push(format!("workload endpoint {} is another container's", identity.endpoint_name));
@@ -42,12 +54,15 @@ pub(crate) async fn check(request: &Request, identity: &Identity, parts: &Parts<
     if faults.is_empty() {
         return Ok(());
     }
-    Err(CniError::new(ErrorCode::UnknownContainer, faults.join("; ")))
+    // "Unknown" tells the runtime that it need not clean up, so nothing must be there.
+    let is_there = is_held || is_stored || plumbing.container.is_some() || plumbing.host.is_some();
+    let code = if is_there { ErrorCode::Internal } else { ErrorCode::UnknownContainer };
+    Err(CniError::new(code, faults.join("; ")))
 }
 
-/// The Ethernet address that the result tells of the container's interface. Results before 0.3.0 tell of none.
-fn mac_of(previous: &CniResult, identity: &Identity) -> Option<Mac> {
+/// What the result tells of the container's interface. Results before 0.3.0 tell nothing.
+fn interface_of<'a>(previous: &'a CniResult, identity: &Identity) -> Option<&'a Interface> {
     let is_containers =
         |interface: &&Interface| !interface.sandbox.is_empty() && interface.name == identity.interface.as_str();
-    previous.interfaces.iter().find(is_containers).and_then(|interface| interface.mac)
+    previous.interfaces.iter().find(is_containers)
 }

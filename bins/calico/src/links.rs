@@ -64,18 +64,18 @@ impl Links for Kernel {
     }
 }
 
-/// What to make for a request and its addresses.
-pub(crate) fn wanted(request: &Request, identity: &Identity, addresses: &[Cidr]) -> Result<AttachRequest, CniError> {
-    Ok(AttachRequest {
+/// What to make, or to find, for a request and its addresses. An MTU of 0 is any.
+pub(crate) fn wanted(request: &Request, identity: &Identity, addresses: &[Cidr], mtu: u32) -> AttachRequest {
+    AttachRequest {
         netns: request.netns.as_deref().map(Path::new).unwrap_or_else(|| Path::new("")).to_owned(),
         container_interface: identity.interface,
         host_interface: identity.host_interface,
         addresses: addresses.to_vec(),
         routes: routes(request, addresses),
-        mtu: mtu(request)?,
+        mtu,
         container_mac: None,
         ip_forwarding: request.conf.container_settings.allow_ip_forwarding,
-    })
+    }
 }
 
 /// What to take away. The host's end only where it is certainly this container's; it goes with the container's end anyway.
@@ -112,7 +112,8 @@ fn routes(request: &Request, addresses: &[Cidr]) -> Vec<Cidr> {
     routes
 }
 
-fn mtu(request: &Request) -> Result<u32, CniError> {
+/// The MTU of a container that is attached now.
+pub(crate) fn mtu(request: &Request) -> Result<u32, CniError> {
     if request.conf.mtu != 0 {
         return Ok(request.conf.mtu);
     }

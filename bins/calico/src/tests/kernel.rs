@@ -116,12 +116,16 @@ fn another_ethernet_address_is_found_and_repaired() {
     let other = calico_core::net::Mac::new([2, 0, 0, 0, 0, 1]);
     scene.container.run(|| set_mac("eth0", other)).unwrap();
     let (code, error) = check(&result);
-    assert_eq!((code, document(&error)["code"].as_u64()), (1, Some(3)), "{error}");
+    assert_eq!((code, document(&error)["code"].as_u64()), (1, Some(999)), "3 were: nothing to clean up: {error}");
     assert!(error.contains(mac) && error.contains("02:00:00:00:00:01"), "{error}");
 
     let repaired = scene.add();
     assert_eq!(repaired["ips"], result["ips"]);
     assert_eq!(check(&repaired), (0, String::new()));
+    let mut other_mtu = repaired.clone();
+    other_mtu["interfaces"][1]["mtu"] = 1300.into();
+    let (code, error) = check(&other_mtu);
+    assert!(code == 1 && error.contains("MTU is 1440 and should be 1300"), "{error}");
     let mut wrong = repaired;
     wrong["interfaces"][1]["mac"] = "02:00:00:00:00:01".into();
     let (code, error) = check(&wrong);
