@@ -5,7 +5,7 @@ use std::sync::Arc;
 use calico_core::cni::{CniError, Identity, Request, network_profile, renewed_endpoint};
 use calico_core::resource::{Kind, Metadata, Object, Resource, ResourceKey, WorkloadEndpointSpec};
 use calico_datastore::{Batch, DatastoreError, Precondition, Scope, Stored, Write};
-use calico_ipam::plugin::datastore_failure;
+use calico_ipam::plugin::{chain, datastore_failure, warn};
 
 use crate::{Births, Parts};
 
@@ -87,10 +87,18 @@ pub(crate) async fn publish(
     Ok(())
 }
 
-/// Deletes the endpoint if the container made it; answers whether there was one to delete.
+/// Deletes the endpoint if the container made it; answers whether there was one to delete. One that cannot be read is left: whose it is
+/// cannot be told, and nothing is allowed by it, so that address and interface may go.
 pub(crate) async fn withdraw(identity: &Identity, parts: &Parts<'_>) -> Result<bool, CniError> {
     for attempt in 1.. {
-        let Some(stored) = stored(identity, parts).await? else { return Ok(false) };
+        let stored = match parts.store.get(&key(identity)).await {
+            Err(error @ DatastoreError::Unreadable { .. }) => {
+                warn(format_args!("warning: the workload endpoint stays, since it cannot be read: {}", chain(&error)));
+                return Ok(false);
+            }
+            other => optional(other).map_err(|error| datastore_failure("cannot read the workload endpoint", &error))?,
+        };
+        let Some(stored) = stored else { return Ok(false) };
         if !is_ours(&stored, identity) {
             // The workload was made anew in the meantime.
             return Ok(false);
