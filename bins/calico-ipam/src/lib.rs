@@ -15,7 +15,7 @@ mod tests;
 
 use std::io::{Read, Write};
 
-use calico_core::cni::{CniResult, Command, Request};
+use calico_core::cni::{CniError, CniResult, Command, Request};
 use serde_json::Value;
 
 pub use allocator::{Allocator, status};
@@ -31,6 +31,9 @@ pub fn run(variables: &Variables, stdin: &mut dyn Read, stdout: &mut dyn Write) 
 
 async fn serve(context: &Context<'_>) -> Answer {
     let request = context.request;
+    if request.command == Command::Status {
+        return available(context).await.map(|()| None).map_err(CniError::into_unavailable);
+    }
     let store = plugin::store(&request.conf, context.variables).await?;
     match request.command {
         Command::Add => {
@@ -41,10 +44,15 @@ async fn serve(context: &Context<'_>) -> Answer {
         }
         Command::Del => Allocator::new(store, context.seed()).del(request, plugin::now()).await.map(|()| None),
         Command::Check => Allocator::new(store, context.seed()).check(request).await.map(|()| None),
-        Command::Status => status(&*store).await.map(|()| None),
         // A plugin without GC answers with success; addresses of vanished containers are the controllers' to collect.
         _ => Ok(None),
     }
+}
+
+async fn available(context: &Context<'_>) -> Result<(), CniError> {
+    let conf = &context.request.conf;
+    plugin::node_name(conf)?;
+    status(&*plugin::store(conf, context.variables).await?).await
 }
 
 fn document(request: &Request, result: &CniResult) -> Answer {

@@ -162,6 +162,11 @@ fn tells_whether_it_could_serve() {
     assert_eq!(scene.fails("STATUS", &conf), (50, "there is no enabled IPPool to assign addresses from".into()));
     assert_eq!(scene.act("GC", &scene.conf()), (0, String::new()));
     conf["datastore_path"] = "/proc/no/such.db".into();
+    assert_eq!(scene.fails("STATUS", &conf).0, 50);
+    let mut nameless = scene.conf();
+    nameless["nodename"] = "".into();
+    nameless["nodename_file"] = scene.path("nodename").into();
+    assert_eq!(scene.fails("STATUS", &nameless).0, 50);
     assert_eq!(scene.fails("ADD", &conf).0, 11, "a datastore that is away may come back");
     conf["datastore_type"] = "paper".into();
     assert_eq!(scene.fails("ADD", &conf).0, 7);

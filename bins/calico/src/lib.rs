@@ -32,6 +32,7 @@ use std::io::{Read, Write};
 use std::sync::Arc;
 
 use calico_core::cni::{CniError, Command, ErrorCode, Identity, Request};
+use calico_core::resource::{Kind, ResourceKey};
 use calico_datastore::{Clock, Datastore, IdSource, SystemClock, SystemIds};
 use calico_ipam::Allocator;
 use calico_ipam::plugin::{self, Answer, Context, Variables};
@@ -67,7 +68,7 @@ async fn serve(context: &Context<'_>) -> Answer {
     match request.command {
         Command::Add | Command::Check => attach_or_check(context).await,
         Command::Del => detach(context).await.map(|()| None),
-        Command::Status => status(context).await.map(|()| None),
+        Command::Status => status(context).await.map(|()| None).map_err(CniError::into_unavailable),
         _ => Ok(None),
     }
 }
@@ -110,10 +111,18 @@ async fn detach(context: &Context<'_>) -> Result<(), CniError> {
     del::del(request, identity, &Parts { store, addresses: &*addresses, links: &Kernel, agent: &agent }).await
 }
 
+/// Whether an ADD could be served: all that it would stumble over whatever the container.
 async fn status(context: &Context<'_>) -> Result<(), CniError> {
-    refuse_unsupported(context.request)?;
-    let store = plugin::store(&context.request.conf, context.variables).await?;
-    delegate(context, &store, "")?.run_status(context.request).await
+    let request = context.request;
+    refuse_unsupported(request)?;
+    plugin::node_name(&request.conf)?;
+    let store = plugin::store(&request.conf, context.variables).await?;
+    // Opened is not reached. Whether there is such an object does not matter.
+    match store.get(&ResourceKey::cluster(Kind::Profile, &request.conf.name)).await {
+        Err(error) if error.is_retryable() => return Err(plugin::datastore_failure("cannot read", &error)),
+        _ => {}
+    }
+    delegate(context, &store, "")?.run_status(request).await
 }
 
 fn identity(context: &Context<'_>, node: &str) -> Result<Identity, CniError> {

@@ -79,6 +79,13 @@ impl CniError {
         Self { details: details.into(), ..self }
     }
 
+    /// The same as the answer to STATUS, for which the specification has codes of its own.
+    #[must_use]
+    pub fn into_unavailable(self) -> Self {
+        let is_one = matches!(self.code.number(), 50 | 51);
+        Self { code: if is_one { self.code } else { ErrorCode::NotAvailable }, ..self }
+    }
+
     /// The document for standard output.
     pub fn to_json(&self, version: Version) -> serde_json::Value {
         let mut document =
