@@ -93,6 +93,31 @@ impl Datastore for Obstinate {
     }
 }
 
+/// Has endpoints that cannot be read.
+struct Garbled(Arc<dyn Datastore>);
+
+#[async_trait]
+impl Datastore for Garbled {
+    async fn get(&self, key: &ResourceKey) -> Result<Stored, DatastoreError> {
+        if key.kind() == Kind::WorkloadEndpoint {
+            return Err(DatastoreError::Unreadable { key: key.clone(), reason: "injected".into() });
+        }
+        self.0.get(key).await
+    }
+
+    async fn list(&self, scope: &Scope) -> Result<Listing, DatastoreError> {
+        self.0.list(scope).await
+    }
+
+    async fn commit(&self, batch: Batch) -> Result<Vec<Committed>, DatastoreError> {
+        self.0.commit(batch).await
+    }
+
+    async fn watch(&self, scope: &Scope, from: Revision) -> Result<Box<dyn Watch>, DatastoreError> {
+        self.0.watch(scope, from).await
+    }
+}
+
 /// The kernel, or its refusal.
 struct Refusing {
     attach: bool,
@@ -289,6 +314,17 @@ fn the_address_of_an_endpoint_that_stays_is_kept() {
     kept("after a failed DEL");
     assert_eq!(scene.del(&scene.store, &KERNEL), Ok(()));
     scene.assert_clean("after a DEL");
+}
+
+#[test]
+fn an_endpoint_that_cannot_be_read_does_not_keep_its_container() {
+    let scene = Scene::new();
+    scene.add(&scene.store, &KERNEL).unwrap();
+    let garbled: Arc<dyn Datastore> = Arc::new(Garbled(scene.store.clone()));
+    assert_eq!(scene.del(&garbled, &KERNEL), Ok(()));
+    let left = block_on(traces(&*scene.store));
+    assert!(left.iter().all(|key| key.starts_with("WorkloadEndpoint")), "{left:?}");
+    assert!(super::fixture::Scene::interfaces(&scene.container).is_empty());
 }
 
 /// Every request of a DEL fails once: what is left is taken by the next DEL.

@@ -367,6 +367,14 @@ fn delegates_to_another_ipam_plugin() {
         (code, document(&error)["code"].as_u64(), document(&error)["msg"].as_str()),
         (1, Some(11), Some("later"))
     );
+    for (key, value) in [("nodename_file", json!(scene.path("no-such-file"))), ("datastore_path", "/proc/no/db".into())]
+    {
+        let mut conf = conf.clone();
+        conf["nodename"] = if key == "nodename_file" { "".into() } else { "node-1".into() };
+        conf[key] = value;
+        let (code, error) = scene.act("STATUS", &conf);
+        assert_eq!((code, document(&error)["code"].as_u64()), (1, Some(50)), "no ADD could succeed: {error}");
+    }
     conf["ipam"] = json!({"type": "missing-ipam"});
     let (_, error) = scene.act("ADD", &conf);
     assert!(error.contains("failed to find plugin"), "{error}");
