@@ -5,7 +5,7 @@ use calico_core::cni::{
 };
 use calico_core::net::{Cidr, Mac};
 use calico_core::resource::NodeAddress;
-use calico_dataplane::workload::AttachRequest;
+use calico_dataplane::workload::{AttachRequest, WorkloadError};
 use calico_datastore::Stored;
 use calico_ipam::plugin::warn;
 
@@ -58,7 +58,7 @@ async fn attach(
     let mut result = CniResult::default();
     let (mut addresses, mut mac) = (Vec::new(), Mac::ALL_EE);
     for step in plan.steps() {
-        // A failed attachment has left nothing, and an interface that is in its way is not ours to take away.
+        // A failed attachment has left nothing unless it says so, and an interface that is in its way is not ours to take away.
         if *step != Step::Attach {
             plan.done(*step);
         }
@@ -70,8 +70,10 @@ async fn attach(
             Step::Attach => {
                 let wanted = links::wanted(request, identity, &addresses, links::mtu(request)?);
                 let attached = parts.links.attach(&wanted);
+                if attached.as_ref().err().is_none_or(WorkloadError::is_left_behind) {
+                    plan.done(Step::Attach);
+                }
                 mac = attached.map_err(|error| links::failure("cannot attach the container", &error))?.container_mac;
-                plan.done(Step::Attach);
             }
             Step::Publish => {
                 let endpoint = workload_endpoint(identity, request, addresses.clone(), mac);

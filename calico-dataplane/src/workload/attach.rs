@@ -9,7 +9,8 @@ use crate::netns::{LinkInfo, Netns, Request, RequestError, RouteSocket, VethEnd}
 
 /// Makes the workload's interface as asked for.
 ///
-/// When anything fails, what was made is removed again and the error tells what failed. An existing veth of the host
+/// When anything fails, what was made is removed again and the error tells what failed; it is [`WorkloadError::CleanUp`] if something is
+/// left. An existing veth of the host
 /// interface's name is replaced, together with its peer; callers that want a repeated request to leave a sound interface alone
 /// look first, with [`inspect`](super::inspect()).
 pub fn attach(request: &AttachRequest) -> Result<Attached, WorkloadError> {
@@ -21,12 +22,17 @@ pub fn attach(request: &AttachRequest) -> Result<Attached, WorkloadError> {
     let mut routes = RouteSocket::open().map_err(WorkloadError::HostNetns)?;
     remove_stale(&mut routes, request.host_interface)?;
     create(&mut routes, &container, request)?;
-    let plumbed = plumb(&mut routes, &container, request);
-    if plumbed.is_err() {
-        // The peer goes with it, and addresses, routes and neighbours with the peer. The first error is the one to tell.
-        let _ = remove_stale(&mut routes, request.host_interface);
+    // The peer goes with it, and addresses, routes and neighbours with the peer.
+    plumb(&mut routes, &container, request)
+        .map_err(|first| taken_back(first, remove_stale(&mut routes, request.host_interface)))
+}
+
+/// The error of an attachment that failed and was taken back with this outcome.
+pub(super) fn taken_back(first: WorkloadError, outcome: Result<(), WorkloadError>) -> WorkloadError {
+    match outcome {
+        Ok(()) => first,
+        Err(second) => WorkloadError::CleanUp { first: Box::new(first), second: Box::new(second) },
     }
-    plumbed
 }
 
 fn remove_stale(routes: &mut RouteSocket, interface: InterfaceName) -> Result<(), WorkloadError> {

@@ -57,9 +57,23 @@ pub enum WorkloadError {
         #[source]
         source: io::Error,
     },
+    /// What was made by an attachment that failed could not be removed again: the interface may still be there.
+    #[error("what was made of the interface could not be removed again ({second})")]
+    CleanUp {
+        /// Why the attachment failed.
+        #[source]
+        first: Box<Self>,
+        /// Why it could not be taken back.
+        second: Box<Self>,
+    },
 }
 
 impl WorkloadError {
+    /// Whether a failed attachment may have left something.
+    pub const fn is_left_behind(&self) -> bool {
+        matches!(self, Self::CleanUp { .. })
+    }
+
     /// Whether the container's namespace is not there.
     pub const fn is_netns_absent(&self) -> bool {
         matches!(self, Self::Netns(error) if error.is_absent())

@@ -134,6 +134,17 @@ fn a_failure_halfway_leaves_nothing() {
 }
 
 #[test]
+fn a_failure_that_could_not_be_taken_back_tells_both() {
+    let interface = "cali0".parse().unwrap();
+    let first = || WorkloadError::Vanished { interface };
+    assert!(!attach::taken_back(first(), Ok(())).is_left_behind());
+    let both = attach::taken_back(first(), Err(WorkloadError::ForeignHostInterface { interface }));
+    assert!(both.is_left_behind());
+    assert!(both.to_string().contains("not a veth"), "{both}");
+    assert_eq!(std::error::Error::source(&both).unwrap().to_string(), "interface cali0 vanished");
+}
+
+#[test]
 fn interfaces_that_are_not_ours_are_left_alone() {
     let scene = Scene::new();
     let request = scene.request();

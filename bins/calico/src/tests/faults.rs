@@ -142,6 +142,29 @@ impl Links for Refusing {
     }
 }
 
+/// The kernel, whose attachments fail halfway and are not taken back.
+struct Halfway;
+
+impl Links for Halfway {
+    fn attach(&self, request: &AttachRequest) -> Result<Attached, WorkloadError> {
+        Kernel.attach(request)?;
+        let shared = || Box::new(WorkloadError::SharedNetns);
+        Err(WorkloadError::CleanUp { first: shared(), second: shared() })
+    }
+
+    fn detach(&self, request: &DetachRequest) -> Result<(), WorkloadError> {
+        Kernel.detach(request)
+    }
+
+    fn inspect(&self, request: &AttachRequest) -> Result<Plumbing, WorkloadError> {
+        Kernel.inspect(request)
+    }
+
+    fn host_end(&self, request: &DetachRequest) -> Result<HostEnd, WorkloadError> {
+        Kernel.host_end(request)
+    }
+}
+
 /// An agent that notes who waited.
 #[derive(Default)]
 struct Noting(AtomicUsize);
@@ -270,6 +293,13 @@ fn a_refused_interface_gives_the_address_back() {
     let error = scene.add(&scene.store, &Refusing { attach: true, detach: false }).unwrap_err();
     assert_eq!(error.code, ErrorCode::InvalidNamespace);
     scene.assert_clean("the kernel refused");
+}
+
+#[test]
+fn an_attachment_that_was_not_taken_back_is_by_the_add() {
+    let scene = Scene::new();
+    assert!(scene.add(&scene.store, &Halfway).is_err());
+    scene.assert_clean("the attachment failed halfway");
 }
 
 #[test]
