@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use calico_cmd::control::{DEFAULT_SOCKET, SOCKET_ENV};
+use calico_core::cni::WorkloadPrefixes;
 use calico_core::net::{AsNumber, Cidr};
 use calico_core::resource::NodeAddress;
 use clap::{Arg, Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
@@ -78,6 +79,10 @@ pub struct RunArgs {
         default_value = "drop"
     )]
     pub default_endpoint_to_host_action: EndpointToHost,
+    /// How the names of workloads' interfaces begin; the CNI plugin must have the same `FELIX_INTERFACEPREFIX`, since interfaces of other
+    /// names are not policed
+    #[arg(long, env = WorkloadPrefixes::VARIABLE, value_name = "PREFIX[,…]", default_value = "cali")]
+    pub interface_prefix: WorkloadPrefixes,
     /// Control socket
     #[arg(long, env = SOCKET_ENV, value_name = "PATH", default_value = DEFAULT_SOCKET)]
     pub control_socket: PathBuf,

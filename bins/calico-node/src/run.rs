@@ -110,8 +110,11 @@ fn registration(args: &RunArgs, node: &str) -> Result<Registration, RunError> {
     })
 }
 
-fn parts(args: &RunArgs, node: &str, store: Arc<dyn Datastore>, ids: &dyn IdSource) -> Result<Parts, RunError> {
+/// All that works on workload interfaces, with one set of prefixes: what one part would not know, it would not police.
+fn configurations(args: &RunArgs) -> (RenderConfig, LinuxConfig, ReconcileConfig) {
+    let prefixes = args.interface_prefix.to_vec();
     let render = RenderConfig {
+        workload_prefixes: prefixes.clone(),
         endpoint_to_host: match args.default_endpoint_to_host_action {
             crate::cli::EndpointToHost::Drop => EndpointToHost::Drop,
             crate::cli::EndpointToHost::Return => EndpointToHost::Return,
@@ -121,6 +124,13 @@ fn parts(args: &RunArgs, node: &str, store: Arc<dyn Datastore>, ids: &dyn IdSour
         ipv6: std::path::Path::new("/proc/sys/net/ipv6").exists(),
         ..RenderConfig::default()
     };
+    let linux = LinuxConfig::default().with_workload_prefixes(prefixes.clone());
+    let reconcile = ReconcileConfig { workload_prefixes: prefixes, ..ReconcileConfig::default() };
+    (render, linux, reconcile)
+}
+
+fn parts(args: &RunArgs, node: &str, store: Arc<dyn Datastore>, ids: &dyn IdSource) -> Result<Parts, RunError> {
+    let (render, linux, reconcile) = configurations(args);
     let bgp: Option<Box<dyn BgpBackend>> = match args.backend {
         Backend::Native | Backend::Bird => Some(Box::new(PatientSpeaker::start(bgp_config(args, ids)))),
         Backend::None => None,
@@ -128,11 +138,11 @@ fn parts(args: &RunArgs, node: &str, store: Arc<dyn Datastore>, ids: &dyn IdSour
     Ok(Parts {
         node: node.into(),
         store,
-        dataplane: Box::new(LinuxDataplane::open(LinuxConfig::default())?),
+        dataplane: Box::new(LinuxDataplane::open(linux)?),
         bgp,
         bgp_port: args.bgp_port,
         renderer: Box::new(Renderer::new(render)),
-        reconcile: ReconcileConfig::default(),
+        reconcile,
         sync: SyncOptions::default(),
         metrics: Arc::new(Metrics::default()),
     })
@@ -173,4 +183,24 @@ fn serve_health(args: &RunArgs, agent: &Agent) {
             error!(%address, %error, "cannot serve health; policy goes on");
         }
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+    use crate::cli::{Cli, Command};
+
+    /// The plugin names interfaces by the first prefix; an interface that one of these did not know would be reachable and unpoliced.
+    #[test]
+    fn every_part_has_the_prefixes_that_were_given() {
+        let cli = Cli::try_parse_from(["calico-node", "run", "--interface-prefix", "tap,cali"]).unwrap();
+        let Command::Run(args) = cli.command else { panic!("not run") };
+        let (render, linux, reconcile) = configurations(&args);
+        let expected = ["tap", "cali"].map(|prefix| prefix.parse().unwrap());
+        assert_eq!(render.workload_prefixes, expected);
+        assert_eq!(linux.workload_prefixes, expected);
+        assert_eq!(reconcile.workload_prefixes, expected);
+    }
 }

@@ -31,7 +31,7 @@ mod tests;
 use std::io::{Read, Write};
 use std::sync::Arc;
 
-use calico_core::cni::{CniError, Command, ErrorCode, Identity, Request};
+use calico_core::cni::{CniError, Command, ErrorCode, Identity, Request, WorkloadPrefixes};
 use calico_core::resource::{Kind, ResourceKey};
 use calico_datastore::{Clock, Datastore, IdSource, SystemClock, SystemIds};
 use calico_ipam::Allocator;
@@ -126,9 +126,9 @@ async fn status(context: &Context<'_>) -> Result<(), CniError> {
 }
 
 fn identity(context: &Context<'_>, node: &str) -> Result<Identity, CniError> {
-    let prefixes = context.variables.get("FELIX_INTERFACEPREFIX").map_or("", String::as_str);
-    let prefix = prefixes.split(',').next().filter(|prefix| !prefix.is_empty()).unwrap_or("cali");
-    Identity::of(context.request, node, prefix)
+    let prefixes = context.variables.get(WorkloadPrefixes::VARIABLE).filter(|text| !text.is_empty());
+    let prefixes = prefixes.map_or_else(|| Ok(WorkloadPrefixes::default()), |text| text.parse())?;
+    Identity::of(context.request, node, prefixes.first().as_str())
 }
 
 /// The IPAM plugin. `node` is who an address is assigned for; nobody, for what assigns none.

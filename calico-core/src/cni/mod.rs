@@ -10,6 +10,7 @@
 //! | `version` | the versions of the specification, 0.1.0 to 1.1.0 |
 //! | `result`, `error` | answers, in every version |
 //! | `identity` | names that follow from a request: endpoint, host interface, handle |
+//! | `prefixes` | how names of host interfaces begin |
 //! | `endpoint` | the objects that an attached workload has in the datastore |
 //! | `plan` | the steps of an ADD, and how each is undone |
 
@@ -19,6 +20,7 @@ mod endpoint;
 mod error;
 mod identity;
 mod plan;
+mod prefixes;
 mod request;
 mod result;
 #[cfg(test)]
@@ -31,6 +33,7 @@ pub use endpoint::{network_profile, renewed_endpoint, workload_endpoint};
 pub use error::{CniError, ErrorCode};
 pub use identity::{Identity, Orchestrator};
 pub use plan::{Plan, Step};
+pub use prefixes::WorkloadPrefixes;
 pub use request::{Command, Environment, Invocation, Request, handle_id};
 pub use result::{CniResult, Interface, IpConfig, Route};
 pub use version::Version;

@@ -1,8 +1,8 @@
 use alloc::string::ToString;
 
 use super::{request, variables};
-use crate::cni::{Identity, Orchestrator, Plan, Step, network_profile, workload_endpoint};
-use crate::net::Mac;
+use crate::cni::{Identity, Orchestrator, Plan, Step, WorkloadPrefixes, network_profile, workload_endpoint};
+use crate::net::{InterfaceName, Mac};
 
 const CONF: &str = r#"{"name": "net1", "args": {"org.apache.mesos": {"network_info": {"labels": {"labels": [
     {"key": "app", "value": "web"}, {"key": "projectcalico.org/namespace", "value": "shop"}]}}}}}"#;
@@ -30,6 +30,18 @@ fn a_pod_is_named_by_the_hash_of_its_name() {
     env.insert("CNI_ARGS", "K8S_POD_NAME=p;CNI_TEST_NAMESPACE=t".to_string());
     let half = Identity::of(&request(&env, r#"{"name": "n"}"#), "n", "cali").unwrap();
     assert_eq!((half.orchestrator, half.namespace.as_str()), (Orchestrator::Cni, "t"));
+}
+
+#[test]
+fn prefixes_are_a_list() {
+    let prefixes = |text: &str| text.parse::<WorkloadPrefixes>();
+    assert_eq!(prefixes("cali"), Ok(WorkloadPrefixes::default()));
+    let two = prefixes("tap, cali").unwrap();
+    assert_eq!(two.first().as_str(), "tap");
+    assert_eq!(two.to_vec(), ["tap".parse().unwrap(), InterfaceName::CALI]);
+    for bad in ["", "tap,", ",", "a/b", "cali,sixteen-letters-"] {
+        assert_eq!(prefixes(bad).unwrap_err().code.number(), 7, "{bad:?}");
+    }
 }
 
 #[test]
