@@ -34,9 +34,7 @@ pub(super) fn ruleset(machine: &Reconciler, now: Duration) -> (Delta, Vec<Object
     plan.sets(&mut changes);
     plan.chains();
     plan.entries(&changes);
-    if !machine.retries.any_of_ruleset() && machine.limit.is_none() {
-        plan.removals();
-    }
+    plan.removals();
     (plan.delta, plan.items)
 }
 
@@ -197,16 +195,39 @@ impl Plan<'_> {
         }
     }
 
+    /// What goes may be referred to by what stands where an addition failed, so it waits for those. While the object to blame for a
+    /// failure is sought, additions have their turn first.
     fn removals(&mut self) {
         let machine = self.machine;
+        let sought = machine.limit.is_some() && !self.items.is_empty();
+        if sought || machine.retries.objects().any(|object| is_addition(machine, object)) {
+            return;
+        }
         for difference in machine.chains.pending().filter(|difference| difference.desired.is_none()) {
-            self.delta.chains_removed.push(difference.key.clone());
-            self.items.push(Object::Chain(difference.key.clone()));
+            let object = Object::Chain(difference.key.clone());
+            if self.may(&object) {
+                self.delta.chains_removed.push(difference.key.clone());
+                self.items.push(object);
+            }
         }
         for difference in machine.sets.pending().filter(|difference| difference.desired.is_none()) {
-            self.delta.sets_removed.push(difference.key.clone());
-            self.items.push(Object::Set(difference.key.clone()));
+            let object = Object::Set(difference.key.clone());
+            if self.may(&object) {
+                self.delta.sets_removed.push(difference.key.clone());
+                self.items.push(object);
+            }
         }
+    }
+}
+
+/// Whether an object that failed belongs to the nf_tables part and is wanted. An entry counts always: chains that go wait for those
+/// that lead to them.
+fn is_addition(machine: &Reconciler, object: &Object) -> bool {
+    match object {
+        Object::Set(name) => machine.sets.desired(name).is_some(),
+        Object::Chain(name) => machine.chains.desired(name).is_some(),
+        Object::Entry(..) => true,
+        _ => false,
     }
 }
 

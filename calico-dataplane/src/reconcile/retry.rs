@@ -134,7 +134,11 @@ impl Retries {
 
     pub(super) fn any_of_ruleset(&self) -> bool {
         let of_ruleset = |object: &Object| matches!(object, Object::Set(_) | Object::Chain(_) | Object::Entry(..));
-        self.waiting.keys().any(of_ruleset)
+        self.objects().any(of_ruleset)
+    }
+
+    pub(super) fn objects(&self) -> impl Iterator<Item = &Object> {
+        self.waiting.keys()
     }
 
     pub(super) fn error(&self, object: &Object) -> Option<&str> {

@@ -246,6 +246,28 @@ fn a_policy_that_cannot_be_written_stops_only_those_that_need_it() {
 }
 
 #[test]
+fn removals_that_were_refused_are_tried_again() {
+    // One failure halves the transaction; several in a row find a lone removal to blame.
+    for refusals in 1..=8 {
+        let host = Recording::new();
+        let mut node = Node::in_sync(&host);
+        node.events(&[set_added(0, &[1, 2]), policy(0, &[0]), policy(1, &[])]);
+        node.settle();
+        host.set_faults(Faults { transactions: refusals, ..Faults::default() });
+        node.events(&[
+            Event::PolicyRemoved(policy_id(0)),
+            Event::PolicyRemoved(policy_id(1)),
+            Event::SetRemoved(set(0)),
+        ]);
+        node.settle();
+        assert!(node.driver.state().is_settled(), "{refusals}: {:?}", node.failures());
+        assert!(
+            host.ruleset().chain("policy-in/gnp/p0").is_none() && host.ruleset().chain("policy-in/gnp/p1").is_none()
+        );
+    }
+}
+
+#[test]
 fn many_policies_that_cannot_be_written_stop_no_other() {
     let host = Recording::new();
     host.set_link(cali(1), up(1));
