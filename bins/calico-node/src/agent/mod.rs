@@ -162,7 +162,7 @@ impl Agent {
         match event {
             SyncEvent::Status(status) => {
                 info!(?status, "datastore");
-                self.state.sync = status;
+                self.state.note_status(status);
                 if status == SyncStatus::InSync {
                     self.state.seen_in_sync = true;
                     self.driver.machine().set_in_sync();
@@ -180,7 +180,7 @@ impl Agent {
                     self.apply_bgp().await;
                 }
             }
-            SyncEvent::Diagnostic(diagnostic) => self.state.note_diagnostic(diagnostic),
+            SyncEvent::Diagnostic(diagnostic) => self.state.note_diagnostic(diagnostic, Instant::now()),
         }
     }
 

@@ -10,7 +10,7 @@ use calico_core::resource::ResourceKey;
 use calico_core::update::SyncStatus;
 use calico_dataplane::reconcile::{Reconciler, WorkloadState};
 use calico_datastore::sync::Diagnostic;
-use tokio::time::Instant;
+use tokio::time::{Duration, Instant};
 use tracing::{debug, info, warn};
 
 use super::pipeline::Pipeline;
@@ -26,8 +26,20 @@ pub(super) struct State {
     pub(super) seen_in_sync: bool,
     seen_enforced: bool,
     faults: BTreeMap<ResourceKey, String>,
-    unavailable: Option<String>,
+    unavailable: Option<Unavailable>,
 }
+
+/// The datastore does not answer, or does not say what changes.
+#[derive(Debug)]
+struct Unavailable {
+    reason: String,
+    /// In sync, it counts until then unless it is said again. A store that can be listed and not watched stays in sync, and nobody
+    /// says when it can be watched again.
+    until: Instant,
+}
+
+/// How long a try that follows the pause may take before it says that it failed too.
+const TRY: Duration = Duration::from_secs(15);
 
 impl State {
     pub(super) const fn new(node: String, start: Instant) -> Self {
@@ -42,7 +54,20 @@ impl State {
         }
     }
 
-    pub(super) fn note_diagnostic(&mut self, diagnostic: Diagnostic) {
+    /// Takes note of how far the datastore's picture is complete.
+    pub(super) fn note_status(&mut self, status: SyncStatus) {
+        if status == SyncStatus::InSync && self.sync != SyncStatus::InSync {
+            self.unavailable = None;
+        }
+        self.sync = status;
+    }
+
+    fn unavailable(&self, now: Instant) -> Option<&String> {
+        let counts = |unavailable: &&Unavailable| self.sync != SyncStatus::InSync || now < unavailable.until;
+        self.unavailable.as_ref().filter(counts).map(|unavailable| &unavailable.reason)
+    }
+
+    pub(super) fn note_diagnostic(&mut self, diagnostic: Diagnostic, now: Instant) {
         match diagnostic {
             Diagnostic::BadObject(bad) => {
                 warn!(object = %bad.key, reason = %bad.reason, "stored object cannot be used and counts as absent");
@@ -54,12 +79,13 @@ impl State {
             }
             Diagnostic::Unavailable { reason, retry_in } => {
                 // Every scope says so at every try; once is enough until it is another reason, or contact again.
-                if self.unavailable.as_ref() == Some(&reason) {
+                let known = self.unavailable(now).is_some_and(|known| *known == reason);
+                if known {
                     debug!(%reason, ?retry_in, "datastore still does not answer");
                 } else {
                     warn!(%reason, ?retry_in, "datastore does not answer; what is enforced stays enforced");
-                    self.unavailable = Some(reason);
                 }
+                self.unavailable = Some(Unavailable { reason, until: now + retry_in + TRY });
             }
             other => warn!(?other, "datastore"),
         }
@@ -68,16 +94,16 @@ impl State {
     /// Takes note of how far the host is.
     pub(super) fn follow(&mut self, host: &Reconciler) {
         self.seen_enforced |= host.is_carried_out();
-        if self.sync == SyncStatus::InSync {
-            self.unavailable = None;
-        }
     }
 
     /// Ready once the datastore has been in sync and the kernel has got all that it takes; what is missing, otherwise. One endpoint
     /// without its interface, or one object that the kernel refuses, does not keep the host from being ready.
     pub(super) fn readiness(&self) -> (bool, String) {
         let missing = match (self.seen_in_sync, self.seen_enforced) {
-            (false, _) => self.unavailable.clone().unwrap_or_else(|| "the datastore is not in sync yet".into()),
+            (false, _) => self
+                .unavailable
+                .as_ref()
+                .map_or_else(|| "the datastore is not in sync yet".into(), |known| known.reason.clone()),
             (true, false) => "the kernel does not hold everything yet".into(),
             (true, true) => String::new(),
         };
@@ -137,7 +163,7 @@ impl State {
             ip_sets: pipeline.active().sets(),
             dataplane_in_sync: host.is_settled(),
             dataplane_error: Some(failures.collect::<Vec<_>>().join("\n")).filter(|text| !text.is_empty()),
-            diagnostics: faults.chain(self.unavailable.clone()).chain(pipeline.diagnostics()).collect(),
+            diagnostics: faults.chain(self.unavailable(now).cloned()).chain(pipeline.diagnostics()).collect(),
             notices: self.notices(host, bgp),
             bgp: bgp.map(|bgp| bgp.status().peers.iter().map(peer).collect()).unwrap_or_default(),
             bgp_routes: pipeline.bgp_routes(),
@@ -196,5 +222,39 @@ fn peer(status: &PeerStatus) -> PeerReport {
         .into(),
         received: status.received,
         last_error: status.last_error.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn unavailable(reason: &str) -> Diagnostic {
+        Diagnostic::Unavailable { reason: reason.into(), retry_in: Duration::from_secs(1) }
+    }
+
+    /// Listings go on, so the state stays in sync; each try to watch says that it failed.
+    #[test]
+    fn a_store_that_cannot_be_watched_shows_until_it_can() {
+        let start = Instant::now();
+        let mut state = State::new("a".into(), start);
+        state.note_status(SyncStatus::InSync);
+        for second in 0..60 {
+            let now = start + Duration::from_secs(second);
+            state.note_diagnostic(unavailable("no watch"), now);
+            state.note_status(SyncStatus::InSync);
+            assert_eq!(state.unavailable(now).map(String::as_str), Some("no watch"));
+        }
+        assert_eq!(state.unavailable(start + Duration::from_secs(120)), None, "nobody says so any more");
+    }
+
+    #[test]
+    fn a_store_that_is_away_shows_until_it_answers() {
+        let start = Instant::now();
+        let mut state = State::new("a".into(), start);
+        state.note_diagnostic(unavailable("away"), start);
+        assert!(state.unavailable(start + Duration::from_secs(3600)).is_some());
+        state.note_status(SyncStatus::InSync);
+        assert_eq!(state.unavailable(start), None);
     }
 }
