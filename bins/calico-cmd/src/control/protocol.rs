@@ -38,7 +38,7 @@ pub enum Verb {
         /// What the caller attached: an endpoint of the same name that was attached before is not waited for.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         attachment: Option<Attachment>,
-        /// How long to wait at most, in milliseconds; the agent caps it at a minute.
+        /// How long to wait at most, in milliseconds; the agent caps it at an hour.
         timeout_ms: u64,
     },
     /// Remove a workload's interface from this host, and with it the container's end; answer once both are gone. It saves a CNI plugin
@@ -53,7 +53,7 @@ pub enum Verb {
         namespace: String,
         /// Name of the WorkloadEndpoint.
         name: String,
-        /// How long to wait at most, in milliseconds; the agent caps it at a minute.
+        /// How long to wait at most, in milliseconds; the agent caps it at an hour.
         timeout_ms: u64,
     },
 }

@@ -8,8 +8,8 @@ use tokio::time::{Duration, Instant};
 
 use crate::control::failure;
 
-/// Longest that anybody may wait.
-const LONGEST: Duration = Duration::from_secs(60);
+/// Longest that anybody may wait: as long as the CNI plugin waits at most. A client that has gone is forgotten before.
+const LONGEST: Duration = Duration::from_secs(3600);
 
 /// How an endpoint stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -133,6 +133,12 @@ mod tests {
         let Answer::Error(Failure { code, message }) = receiver.try_recv().unwrap() else { panic!() };
         assert_eq!(code, ErrorCode::Timeout);
         assert_eq!(message, "WorkloadEndpoint(ns/a): waits for interface cali1");
+
+        let (sender, patient) = oneshot::channel();
+        waits.add(("ns", "a"), Goal::Gone, Duration::from_secs(600), now, sender);
+        assert_eq!(waits.next_deadline(), Some(now + Duration::from_secs(600)), "as long as was asked for");
+        drop(patient);
+        waits.settle(now, |_, _| Standing::Enforced);
 
         let (sender, _receiver) = oneshot::channel();
         waits.add(("ns", "a"), Goal::Gone, Duration::MAX, now, sender);
