@@ -390,7 +390,8 @@ fn remove_interface(name: String, prefixes: Vec<InterfaceName>, answer: oneshot:
     tokio::task::spawn_blocking(move || drop(answer.send(remove())));
 }
 
-/// What the agent of one node follows: everything but other hosts' bookkeeping.
+/// What the agent of one node follows: what `Graph` and `Topology` calculate with, and no other bookkeeping. Every block of the
+/// cluster changes with every pod.
 fn scopes(node: &str) -> Vec<Scope> {
     let kinds = [
         Kind::Node,
@@ -402,7 +403,6 @@ fn scopes(node: &str) -> Vec<Scope> {
         Kind::GlobalNetworkPolicy,
         Kind::NetworkSet,
         Kind::GlobalNetworkSet,
-        Kind::IpamBlock,
     ];
     let own_blocks = Scope::AffinitiesOf(AffinityOwner::Host(node.into()));
     kinds.map(Scope::Kind).into_iter().chain([own_blocks]).collect()

@@ -410,3 +410,16 @@ async fn a_host_that_cannot_be_heard_is_looked_at_ever_more_rarely_and_delays_no
     assert_eq!(world.wait("pod", 60_000).await, Answer::Ok(Success::Enforced));
     assert!(asked.elapsed() < FIRST_DEAF, "virtual time: nobody slept");
 }
+
+/// Every kind that `Graph` or `Topology` looks at, and none that wakes the agent for nothing.
+#[test]
+fn what_is_followed_is_what_is_used() {
+    let unused =
+        |kind: &Kind| matches!(kind, Kind::IpamBlock | Kind::IpamHandle | Kind::BlockAffinity | Kind::IpamConfig);
+    let kinds = Kind::ALL.into_iter().filter(|kind| !unused(kind)).map(Scope::Kind);
+    let own_blocks = Scope::AffinitiesOf(AffinityOwner::Host("a".into()));
+    let expected: Vec<Scope> = kinds.chain([own_blocks]).collect();
+    let followed = scopes("a");
+    assert_eq!(followed.len(), expected.len(), "{followed:?}");
+    assert!(expected.iter().all(|scope| followed.contains(scope)), "{followed:?}");
+}
