@@ -165,6 +165,12 @@ pub(crate) struct BenchArgs {
     /// Which to run, such as P8
     #[arg(value_name = "ID", required_unless_present = "list")]
     pub(crate) id: Option<String>,
+    /// Name of the network, for those that build one
+    #[arg(long, value_name = "NAME", default_value = "bench", value_parser = lab_name)]
+    pub(crate) name: String,
+    /// Directory below which that network keeps its state
+    #[arg(long, env = "CALICO_LAB_STATE", value_name = "DIR", default_value = DEFAULT_STATE)]
+    pub(crate) state: PathBuf,
     /// Print one JSON document instead of a table
     #[arg(long)]
     pub(crate) json: bool,

@@ -17,7 +17,7 @@ use serde_json::json;
 
 use super::stats::{Machine, Spread};
 use super::{Benchmark, Finding, Further};
-use crate::cli::DatastoreKind;
+use crate::cli::{BenchArgs, DatastoreKind};
 use crate::cni::{self, Plugin};
 use crate::error::{Context, LabError};
 use crate::interruptible;
@@ -42,14 +42,14 @@ const WARM_UP: u8 = 5;
 const BARE: usize = 20;
 const PEER: &str = "/usr/lib/cni";
 
-pub(super) async fn run(progress: &Progress) -> Result<Finding, LabError> {
+pub(super) async fn run(arguments: &BenchArgs, progress: &Progress) -> Result<Finding, LabError> {
     if !Path::new(PEER).join("ptp").exists() {
         return Err(LabError::new(format!("{PEER}/ptp is not there (Debian: containernetworking-plugins)")));
     }
-    let directory = tempfile::Builder::new().prefix("bench").tempdir().context(|| "cannot make a directory".into())?;
-    let plan = Plan { name: "bench-p12".into(), hosts: 1, pods: 2 * PODS, datastore: DatastoreKind::Sqlite };
-    let mut lab = Lab::claim(StateDir::new(directory.path(), &plan.name)?, plan, progress)?;
-    let measured = interruptible(measure(&mut lab, directory.path(), progress)).await;
+    let state = StateDir::new(&arguments.state, &arguments.name)?;
+    let plan = Plan { name: arguments.name.clone(), hosts: 1, pods: 2 * PODS, datastore: DatastoreKind::Sqlite };
+    let mut lab = Lab::claim(state, plan, progress)?;
+    let measured = interruptible(measure(&mut lab, progress)).await;
     tear_down_after(lab, measured, progress)?.finding()
 }
 
@@ -63,10 +63,10 @@ struct Samples {
     bare_del: Vec<f64>,
 }
 
-async fn measure(lab: &mut Lab, directory: &Path, progress: &Progress) -> Result<Samples, LabError> {
+async fn measure(lab: &mut Lab, progress: &Progress) -> Result<Samples, LabError> {
     lab.build_hosts(Source::Shipped, progress).await?;
     let (state, plan) = (lab.state.clone(), lab.record.plan.clone());
-    let (state, plan) = (&state, &plan);
+    let (state, plan, directory) = (&state, &plan, state.path());
     let mut samples = Samples::default();
     let pod = |number| PodId { host: HostId(1), number };
     // In turn, so that whatever else the machine does meets both.

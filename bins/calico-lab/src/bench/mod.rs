@@ -86,7 +86,7 @@ pub(crate) async fn run(arguments: &BenchArgs) -> Result<ExitCode, LabError> {
         "P4" => policy::member(&progress).await?,
         "P5" => policy::endpoint(&progress).await?,
         "P8" => interruptible(routes::run(&progress)).await?,
-        "P12" => attach::run(&progress).await?,
+        "P12" => attach::run(arguments, &progress).await?,
         _ => return Err(LabError::Usage(format!("no benchmark {id:?}: `calico-lab bench --list` shows them"))),
     };
     drop(progress);

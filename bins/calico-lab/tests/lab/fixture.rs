@@ -45,10 +45,7 @@ impl Lab {
 
     /// Starts, with standard error to be followed line by line.
     pub(crate) fn start(&self, words: &str) -> Running {
-        let child = self.command(words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        let mut running = Running { child, lines: None, said: String::new() };
-        running.lines = running.child.stderr.take().map(BufReader::new);
-        running
+        Running::start(&mut self.command(words))
     }
 
     /// Names of this network's namespaces that exist.
@@ -90,6 +87,13 @@ pub(crate) struct Running {
 }
 
 impl Running {
+    pub(crate) fn start(command: &mut Command) -> Self {
+        let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut running = Self { child, lines: None, said: String::new() };
+        running.lines = running.child.stderr.take().map(BufReader::new);
+        running
+    }
+
     /// Returns once a line that contains `text` was said.
     pub(crate) fn wait_for(&mut self, text: &str) {
         let lines = self.lines.as_mut().unwrap();

@@ -6,7 +6,7 @@ use calico_dataplane::netns::named;
 use nix::sys::signal::{Signal, kill};
 use serde_json::Value;
 
-use crate::fixture::Lab;
+use crate::fixture::{Lab, Running};
 
 #[test]
 fn every_verdict_is_as_the_specification_says() {
@@ -105,6 +105,25 @@ fn after_a_kill_the_next_run_starts_clean() {
     let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert_eq!(output.status.code(), Some(0), "{out}\n{err}");
     assert!(err.contains("removed what an earlier run left"), "{err}");
+    lab.assert_gone();
+}
+
+#[test]
+fn a_killed_benchmark_can_be_removed() {
+    let lab = Lab::new();
+    // It runs what is shipped beside it; here that is this one again, under each name.
+    let shipped = tempfile::tempdir().unwrap();
+    let program = shipped.path().join("calico-lab");
+    std::fs::copy(env!("CARGO_BIN_EXE_calico-lab"), &program).unwrap();
+    for name in ["calico-node", "calico", "calico-ipam", "calicoctl"] {
+        std::os::unix::fs::symlink(&program, shipped.path().join(name)).unwrap();
+    }
+    let mut bench = Running::start(Command::new(&program).args(lab.command("bench P12").get_args()));
+    bench.wait_for("P12: pod 3 of");
+    bench.signal(Signal::SIGKILL);
+    assert_eq!(bench.finish().0, None);
+    assert!(!lab.namespaces().is_empty(), "a killed run cannot clean up");
+    lab.succeed("down");
     lab.assert_gone();
 }
 
