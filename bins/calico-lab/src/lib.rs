@@ -9,7 +9,7 @@
 //! | `topology` | namespaces, the segment, cables |
 //! | `server`, `agent`, `cni` | the datastore, `calico-node` in each host, the plugins as a runtime executes them |
 //! | `lab`, `state`, `ownership`, `process` | a network's life, its record, what is its own, how a killed run is cleaned up |
-//! | `probe`, `oracle` | real packets and their verdicts; what these should be |
+//! | `probe`, `oracle`, `descriptors` | real packets and their verdicts; what these should be; the open files that takes |
 //! | `bench` | measurements beside peers |
 //! | `demo` | the scenes, and how they are told |
 
@@ -19,6 +19,7 @@ mod cli;
 mod cni;
 mod ctl;
 mod demo;
+mod descriptors;
 mod error;
 mod exec;
 mod lab;

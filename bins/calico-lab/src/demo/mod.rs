@@ -14,6 +14,7 @@ use tokio::time::Instant;
 
 use crate::cli::{DemoArgs, StatusArgs};
 use crate::ctl;
+use crate::descriptors;
 use crate::error::{Context, LabError};
 use crate::interruptible;
 use crate::lab::{Lab, tear_down_after};
@@ -40,9 +41,11 @@ pub(crate) async fn run(arguments: &DemoArgs) -> Result<ExitCode, LabError> {
     if arguments.size.hosts == 1 && arguments.size.pods == 1 {
         return Err(LabError::Usage("a lone pod has nobody to talk to: give at least two hosts or two pods".into()));
     }
+    let plan = Plan::new(&arguments.name, arguments.size);
+    descriptors::reserve(&plan)?;
     let progress = Progress::start();
     let state = StateDir::new(&arguments.state, &arguments.name)?;
-    let mut lab = Lab::claim(state, Plan::new(&arguments.name, arguments.size), &progress)?;
+    let mut lab = Lab::claim(state, plan, &progress)?;
     let outcome = interruptible(play(&mut lab, &progress)).await;
     let findings = tear_down_after(lab, outcome, &progress)?;
     drop(progress);
@@ -54,6 +57,7 @@ pub(crate) async fn run(arguments: &DemoArgs) -> Result<ExitCode, LabError> {
 pub(crate) async fn check(arguments: &StatusArgs) -> Result<ExitCode, LabError> {
     let progress = Progress::start();
     let lab = Lab::find(StateDir::new(&arguments.which.state, &arguments.which.name)?)?;
+    descriptors::reserve(&lab.record.plan)?;
     let begun = Instant::now();
     let resources = oracle::stored(&lab.state, &lab.record.plan).await?;
     let prober = Prober::start(&lab.record.plan, &lab.record.pods)?;

@@ -23,7 +23,7 @@ use serde::{Serialize, Serializer};
 use crate::plan::PodId;
 
 use client::{Sockets, send};
-pub(crate) use prober::{Prober, Question};
+pub(crate) use prober::{Prober, Question, descriptors};
 use server::Servers;
 
 /// TCP ports with a server in every pod.

@@ -11,7 +11,7 @@ use futures_util::future::join_all;
 use futures_util::stream::FuturesOrdered;
 use tokio::time::{Instant, interval};
 
-use super::{Kind, Observed, Probe, Servers, Sockets, send};
+use super::{Kind, Observed, Probe, Servers, Sockets, TCP_PORTS, UDP_PORTS, send};
 use crate::error::{Context, LabError};
 use crate::plan::{Plan, PodId};
 use crate::state::AttachedPod;
@@ -169,9 +169,20 @@ const PATIENT: Patience = Patience { allowed: Duration::from_secs(3), denied: Du
 const HASTY: Patience = Patience { allowed: Duration::from_millis(250), denied: Duration::from_millis(250) };
 /// Resolution of the time that is measured.
 const ROUND: Duration = Duration::from_millis(15);
-/// Keeps rounds in flight × questions × two sockets below the usual limit of 1024 descriptors.
+/// Questions of a hasty round, of which many are in flight.
 const SAMPLE: usize = 24;
+/// Questions of a patient round.
 const CHUNK: usize = 400;
+
+/// How many open files probing takes: a namespace and its servers for each pod, and for each question in flight the client's socket
+/// and the server's end of it.
+pub(crate) fn descriptors(pods: usize) -> u64 {
+    let questions = pods * pods.saturating_sub(1) * Kind::all().count();
+    let rounds = usize::try_from(HASTY.allowed.as_millis().div_ceil(ROUND.as_millis())).unwrap_or(0) + 1;
+    let in_flight = questions.min(CHUNK).max(questions.min(SAMPLE) * rounds);
+    let servers = 1 + TCP_PORTS.len() + UDP_PORTS.len();
+    u64::try_from(pods * servers + 2 * in_flight).unwrap_or(u64::MAX)
+}
 
 #[cfg(test)]
 mod tests {

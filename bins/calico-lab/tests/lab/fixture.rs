@@ -31,6 +31,14 @@ impl Lab {
         command
     }
 
+    /// The same under a limit that `ulimit` sets.
+    pub(crate) fn limited(&self, limit: &str, words: &str) -> Output {
+        let command = self.command(words);
+        let mut shell = Command::new("sh");
+        shell.arg("-c").arg(format!("ulimit {limit} && exec \"$0\" \"$@\"")).arg(command.get_program());
+        shell.args(command.get_args()).stdin(Stdio::null()).output().unwrap()
+    }
+
     pub(crate) fn run(&self, words: &str) -> Output {
         self.command(words).output().unwrap()
     }

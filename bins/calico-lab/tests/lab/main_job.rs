@@ -6,7 +6,7 @@ use calico_dataplane::netns::named;
 use nix::sys::signal::{Signal, kill};
 use serde_json::Value;
 
-use crate::fixture::{Lab, Running};
+use crate::fixture::{Lab, Running, text};
 
 #[test]
 fn every_verdict_is_as_the_specification_says() {
@@ -105,6 +105,18 @@ fn after_a_kill_the_next_run_starts_clean() {
     let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert_eq!(output.status.code(), Some(0), "{out}\n{err}");
     assert!(err.contains("removed what an earlier run left"), "{err}");
+    lab.assert_gone();
+}
+
+/// 100 stands for the usual 1024 and a network of a hundred pods.
+#[test]
+fn open_files_are_reserved_or_the_size_is_refused() {
+    let lab = Lab::new();
+    let output = lab.limited("-S -n 100", "demo --json --hosts 1 --pods 8");
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let refused = lab.limited("-n 1024", "demo --hosts 4 --pods 30");
+    assert_eq!(refused.status.code(), Some(2), "{}", text(&refused.stderr));
+    assert!(text(&refused.stderr).contains("probing 120 pods takes"), "{}", text(&refused.stderr));
     lab.assert_gone();
 }
 
