@@ -154,14 +154,22 @@ impl Lab {
     }
 }
 
-/// Removes everything after `outcome`. Its error is the one to tell; that the removal failed too is said beside it.
-pub(crate) fn tear_down_after<T>(lab: Lab, outcome: Result<T, LabError>, progress: &Progress) -> Result<T, LabError> {
-    match (outcome, lab.tear_down(progress)) {
+/// Removes everything after `outcome`, and then lets `tell` say what was found. An earlier error is the one to tell: that the removal
+/// failed too is said beside it, and what was found is told although the removal failed.
+pub(crate) fn tear_down_after<T, R>(
+    lab: Lab,
+    outcome: Result<T, LabError>,
+    progress: &Progress,
+    tell: impl FnOnce(T) -> Result<R, LabError>,
+) -> Result<R, LabError> {
+    let removed = lab.tear_down(progress);
+    let told = outcome.and_then(tell);
+    match (told, removed) {
         (Err(error), Err(second)) => {
             progress.done(format!("the network could not be removed: {}", second.chain()));
             Err(error)
         }
-        (outcome, removed) => removed.and(outcome),
+        (told, removed) => removed.and(told),
     }
 }
 
@@ -293,7 +301,7 @@ mod tests {
         let mut lab = Lab::claim(state.clone(), plan.clone(), &progress).unwrap();
         let mut host = Stranger::new(plan.host_netns(HostId(1)));
         let failed = topology::build(&plan, &mut |name| lab.make(name));
-        assert!(tear_down_after(lab, failed, &progress).unwrap_err().chain().contains(&host.name));
+        assert!(tear_down_after(lab, failed, &progress, Ok).unwrap_err().chain().contains(&host.name));
         assert!(host.is_unharmed());
         drop(host);
 

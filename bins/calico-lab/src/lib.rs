@@ -131,9 +131,9 @@ async fn up(arguments: &UpArgs) -> Result<ExitCode, LabError> {
                 let (look, end) = (state.hint("exec h1 -- calicoctl get nodes"), state.hint("down"));
                 report::print(&format!("try {look}; {end} removes everything\n"))?;
             }
-            Ok(ExitCode::SUCCESS)
+            Ok(status.exit_code())
         }
-        Err(error) => tear_down_after(lab, Err(error), &progress),
+        Err(error) => tear_down_after(lab, Err(error), &progress, Ok),
     }
 }
 
@@ -167,7 +167,7 @@ async fn show(arguments: &StatusArgs) -> Result<ExitCode, LabError> {
     let record = state.running()?;
     let status = Status::look(&state, &record).await;
     status.print(arguments.json)?;
-    Ok(if status.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(status.exit_code())
 }
 
 /// Does `work` until it is done or somebody asks this process to stop.

@@ -52,6 +52,13 @@ impl Progress {
         }
     }
 
+    /// Leaves the terminal to results.
+    pub(crate) fn end(&self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+
     fn line(&self, text: &str) {
         output::remark(format_args!("[{:6.2} s] {text}", self.started.elapsed().as_secs_f64()));
     }
@@ -59,8 +66,6 @@ impl Progress {
 
 impl Drop for Progress {
     fn drop(&mut self) {
-        if let Some(bar) = &self.bar {
-            bar.finish_and_clear();
-        }
+        self.end();
     }
 }

@@ -254,14 +254,26 @@ impl StateDir {
         Ok(())
     }
 
-    /// Removes everything.
+    /// Removes everything; the record last, so that a removal that is interrupted or fails can be done again.
     pub(crate) fn remove(&self) -> Result<(), LabError> {
-        match fs::remove_dir_all(&self.root) {
-            Err(error) if error.kind() != ErrorKind::NotFound => {
-                Err(error).context(|| format!("cannot remove {}", self.root.display()))
+        self.remove_files().context(|| format!("cannot remove {}", self.root.display()))
+    }
+
+    fn remove_files(&self) -> io::Result<()> {
+        let entries = match fs::read_dir(&self.root) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+            entries => entries?,
+        };
+        for entry in entries {
+            let entry = entry?;
+            let path = entry.path();
+            match entry.file_type()?.is_dir() {
+                _ if path == self.record() => {}
+                true => fs::remove_dir_all(path)?,
+                false => fs::remove_file(path)?,
             }
-            _ => Ok(()),
         }
+        fs::remove_dir_all(&self.root)
     }
 
     /// The directory itself.

@@ -1,6 +1,7 @@
 //! What a running network looks like.
 
 use std::net::{IpAddr, Ipv4Addr};
+use std::process::ExitCode;
 use std::time::Duration;
 
 use calico_dataplane::netns::named;
@@ -82,8 +83,8 @@ impl Status {
     }
 
     /// Whether everything is as it should be.
-    pub(crate) const fn is_ok(&self) -> bool {
-        self.ok
+    pub(crate) const fn exit_code(&self) -> ExitCode {
+        if self.ok { ExitCode::SUCCESS } else { ExitCode::FAILURE }
     }
 
     /// Prints it.

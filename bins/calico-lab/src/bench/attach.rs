@@ -42,7 +42,7 @@ const WARM_UP: u8 = 5;
 const BARE: usize = 20;
 const PEER: &str = "/usr/lib/cni";
 
-pub(super) async fn run(arguments: &BenchArgs, progress: &Progress) -> Result<Finding, LabError> {
+pub(super) async fn run(arguments: &BenchArgs, progress: &Progress) -> Result<(), LabError> {
     if !Path::new(PEER).join("ptp").exists() {
         return Err(LabError::new(format!("{PEER}/ptp is not there (Debian: containernetworking-plugins)")));
     }
@@ -50,7 +50,7 @@ pub(super) async fn run(arguments: &BenchArgs, progress: &Progress) -> Result<Fi
     let plan = Plan { name: arguments.name.clone(), hosts: 1, pods: 2 * PODS, datastore: DatastoreKind::Sqlite };
     let mut lab = Lab::claim(state, plan, progress)?;
     let measured = interruptible(measure(&mut lab, progress)).await;
-    tear_down_after(lab, measured, progress)?.finding()
+    tear_down_after(lab, measured, progress, |samples| samples.finding()?.print(arguments.json, progress))
 }
 
 #[derive(Default)]

@@ -86,15 +86,10 @@ pub(crate) async fn run(arguments: &BenchArgs) -> Result<ExitCode, LabError> {
         "P4" => policy::member(&progress).await?,
         "P5" => policy::endpoint(&progress).await?,
         "P8" => interruptible(routes::run(&progress)).await?,
-        "P12" => attach::run(arguments, &progress).await?,
+        "P12" => return attach::run(arguments, &progress).await.map(|()| ExitCode::SUCCESS),
         _ => return Err(LabError::Usage(format!("no benchmark {id:?}: `calico-lab bench --list` shows them"))),
     };
-    drop(progress);
-    if arguments.json {
-        report::print_json(&finding)?;
-    } else {
-        report::print(&finding.render())?;
-    }
+    finding.print(arguments.json, &progress)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -114,6 +109,11 @@ fn list(json: bool) -> Result<(), LabError> {
 }
 
 impl Finding {
+    fn print(&self, json: bool, progress: &Progress) -> Result<(), LabError> {
+        progress.end();
+        if json { report::print_json(self) } else { report::print(&self.render()) }
+    }
+
     fn render(&self) -> String {
         let mut table = report::table(["", "OURS", "PEER", "UNIT", "TARGET"]);
         let show = |spread: &Option<Spread>| spread.as_ref().map_or_else(|| "-".into(), ToString::to_string);

@@ -47,10 +47,11 @@ pub(crate) async fn run(arguments: &DemoArgs) -> Result<ExitCode, LabError> {
     let state = StateDir::new(&arguments.state, &arguments.name)?;
     let mut lab = Lab::claim(state, plan, &progress)?;
     let outcome = interruptible(play(&mut lab, &progress)).await;
-    let findings = tear_down_after(lab, outcome, &progress)?;
-    drop(progress);
-    findings.print(arguments.json)?;
-    Ok(findings.exit_code())
+    tear_down_after(lab, outcome, &progress, |findings| {
+        progress.end();
+        findings.print(arguments.json)?;
+        Ok(findings.exit_code())
+    })
 }
 
 /// `check`: one scene on a network that is up, with whatever its datastore says now.

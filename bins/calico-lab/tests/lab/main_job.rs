@@ -3,6 +3,7 @@
 use std::process::{Command, Stdio};
 
 use calico_dataplane::netns::named;
+use nix::mount::{MsFlags, mount, umount};
 use nix::sys::signal::{Signal, kill};
 use serde_json::Value;
 
@@ -117,6 +118,24 @@ fn open_files_are_reserved_or_the_size_is_refused() {
     let refused = lab.limited("-n 1024", "demo --hosts 4 --pods 30");
     assert_eq!(refused.status.code(), Some(2), "{}", text(&refused.stderr));
     assert!(text(&refused.stderr).contains("probing 120 pods takes"), "{}", text(&refused.stderr));
+    lab.assert_gone();
+}
+
+/// Minutes of work are not thrown away for a directory that is in use.
+#[test]
+fn what_was_found_is_told_although_the_removal_fails() {
+    let lab = Lab::new();
+    let mut demo = lab.start("demo --json --hosts 1");
+    demo.wait_for("scene: policies removed");
+    let busy = lab.state().join("h1");
+    mount(Some(&busy), &busy, None::<&str>, MsFlags::MS_BIND, None::<&str>).unwrap();
+    let (code, out, err) = demo.finish();
+    umount(&busy).unwrap();
+    assert_eq!(code, Some(1), "{err}");
+    assert!(err.contains("cannot remove"), "{err}");
+    let findings: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(findings["scenes"].as_array().unwrap().len(), 3);
+    lab.succeed("down");
     lab.assert_gone();
 }
 
