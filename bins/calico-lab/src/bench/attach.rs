@@ -144,6 +144,8 @@ impl Samples {
             target: P12.target,
             met: Some(ours.median < peer.median),
             limit: "1.5 ms, of which 0.9 ms start a process; a durable commit of a 10 MB process 2.6 to 2.8 ms",
+            limit_measured: None,
+            of_limit: None,
             machine: Machine::look(),
             further: vec![
                 further("CNI ADD, 99th percentile", late(&self.add)?, Some(late(&self.peer_add)?), "8 ms"),

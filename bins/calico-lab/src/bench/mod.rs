@@ -4,6 +4,7 @@
 //! Times are medians with their spread over repetitions; nothing here asserts one.
 
 mod attach;
+mod bare;
 mod policy;
 mod routes;
 mod stats;
@@ -44,6 +45,12 @@ pub(crate) struct Finding {
     met: Option<bool>,
     /// What the kernel can do at best.
     limit: &'static str,
+    /// That, where it was measured in this run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    limit_measured: Option<Spread>,
+    /// Our share of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    of_limit: Option<f64>,
     /// Where it was measured.
     machine: Machine,
     /// Measured beside it.
@@ -132,7 +139,11 @@ impl Finding {
             Some(false) => "target NOT met",
             None => "whether the target is met cannot be told from this run alone",
         };
-        text.push_str(&format!("{met}\nlimit: {}\n{}\n", self.limit, self.machine));
+        text.push_str(&format!("{met}\nlimit: {}", self.limit));
+        if let (Some(limit), Some(share)) = (&self.limit_measured, self.of_limit) {
+            text.push_str(&format!(": {limit} {}, of which ours is {:.0} %", self.unit, share * 100.0));
+        }
+        text.push_str(&format!("\n{}\n", self.machine));
         text
     }
 }
@@ -155,6 +166,8 @@ mod tests {
             target: "none",
             met: Some(true),
             limit: "none",
+            limit_measured: Spread::of(vec![4.0]),
+            of_limit: Some(0.5),
             machine: Machine::look(),
             further: Vec::new(),
         };
@@ -163,6 +176,9 @@ mod tests {
         for key in keys {
             assert!(json.get(key).is_some(), "{key}");
         }
+        assert_eq!((&json["of_limit"], &json["limit_measured"]["median"]), (&0.5.into(), &4.0.into()));
+        let text = finding.render();
+        assert!(text.contains("limit: none: 4.00 (4.00 to 4.00, n=1) ms, of which ours is 50 %\n"), "{text}");
         assert_eq!(json["ours"], serde_json::json!({"median": 2.0, "least": 1.0, "most": 3.0, "samples": 3}));
     }
 

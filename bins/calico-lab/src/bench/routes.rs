@@ -1,7 +1,7 @@
 //! P8: 100 000 routes by one gateway, added, changed by one in a hundred, and removed.
 //!
 //! Peer: `ip -batch` (iproute2) with the same routes in the same kind of namespace. Limit: a bare netlink loop with 256 messages a
-//! send. Targets: five times the peer's rate; 25 ms for finding all in place.
+//! send, measured in the same run. Targets: five times the peer's rate and 70 % of the limit's; 25 ms for finding all in place.
 
 use std::fs;
 use std::net::Ipv4Addr;
@@ -14,6 +14,7 @@ use calico_core::table::{Delta, Route, RouteClass, RouteKey, RouteTableId, Route
 use calico_dataplane::netns::{Netns, Request, RouteSocket, VethEnd};
 use calico_dataplane::{Dataplane, LinuxConfig, LinuxDataplane};
 
+use super::bare;
 use super::stats::{Machine, Spread, version_of};
 use super::{Benchmark, Finding, Further};
 use crate::error::{Context, LabError};
@@ -23,7 +24,7 @@ pub(super) const P8: Benchmark = Benchmark {
     id: "P8",
     what: "100 000 routes: added, 1 % changed, removed",
     peer: "ip -batch, same routes",
-    target: "5 times the peer's rate",
+    target: "5 times the peer's rate, 70 % of the limit's",
 };
 
 const ROUTES: u32 = 100_000;
@@ -40,6 +41,7 @@ pub(super) async fn run(progress: &Progress) -> Result<Finding, LabError> {
         // Blocking work on purpose: nothing else may run beside it.
         ours(&mut samples)?;
         samples.peer_add.push(peer(&batch)?);
+        samples.bare_add.push(f64::from(ROUTES) / bare::add(&scene()?, ROUTES, destination, GATEWAYS[0])?);
         tokio::task::yield_now().await;
     }
     samples.finding()
@@ -52,14 +54,15 @@ struct Samples {
     churn: Vec<f64>,
     remove: Vec<f64>,
     peer_add: Vec<f64>,
+    bare_add: Vec<f64>,
 }
 
 impl Samples {
     fn finding(self) -> Result<Finding, LabError> {
         let none = || LabError::new("nothing was measured");
         let spread = |samples| Spread::of(samples).ok_or_else(none);
-        let (ours, peer) = (spread(self.add)?, spread(self.peer_add)?);
-        let ratio = ours.median / peer.median;
+        let (ours, peer, bare) = (spread(self.add)?, spread(self.peer_add)?, spread(self.bare_add)?);
+        let (ratio, of_limit) = (ours.median / peer.median, ours.median / bare.median);
         let further = |what, ours, target| Further { what, unit: "ms", ours, peer: None, target };
         Ok(Finding {
             id: P8.id,
@@ -71,8 +74,10 @@ impl Samples {
             peer_source: "measured",
             ratio: Some(ratio),
             target: P8.target,
-            met: Some(ratio >= 5.0),
-            limit: "472 000 to 584 000 routes/s: a bare netlink loop, 256 messages a send",
+            met: Some(ratio >= 5.0 && of_limit >= 0.7),
+            limit: "a bare netlink loop, 256 messages a send",
+            limit_measured: Some(bare),
+            of_limit: Some(of_limit),
             machine: Machine::look(),
             further: vec![
                 further("looking at 100 000 routes and finding all well", spread(self.again)?, "25 ms"),
@@ -104,7 +109,8 @@ async fn measure() -> Result<[f64; 4], LabError> {
     let add = carry_out(&mut dataplane, Delta { routes_set: all.clone(), ..Delta::default() }).await?;
     let begun = Instant::now();
     let observed = dataplane.observe().await.context(|| "cannot look at the routes".into())?;
-    let unchanged = all.iter().filter(|route| observed.routes.get(&route.key) == Some(route)).count();
+    // Both are sorted by key.
+    let unchanged = all.iter().zip(observed.routes.values()).filter(|(wanted, found)| wanted == found).count();
     let again = begun.elapsed().as_secs_f64();
     if unchanged != all.len() {
         return Err(LabError::new(format!("only {unchanged} of {} routes are as written", all.len())));

@@ -95,6 +95,8 @@ impl Measured {
             target,
             met: Some(self.ours.median <= target_us),
             limit,
+            limit_measured: None,
+            of_limit: None,
             machine: Machine::look(),
             further: Vec::new(),
         })
