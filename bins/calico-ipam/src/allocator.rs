@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use calico_core::cni::{CniError, CniResult, ErrorCode, IpConfig, Request, Route, handle_id};
+use calico_core::cni::{CniError, CniResult, ErrorCode, IpConfig, Request, Route, handle_id, stale_containers};
 use calico_core::ipam::{Assign, Assigned, FamilyWant, HeldBy, Holder, PoolRef, ReleaseHandle, Want};
 use calico_core::net::Cidr;
 use calico_core::resource::{AllowedUse, Kind, NodeAddress, Resource};
@@ -67,6 +67,34 @@ impl Allocator {
             }
         }
         Ok(())
+    }
+
+    /// Releases what containers of this node hold in the network that the runtime does not know any more. Not that of `kept`: something
+    /// else still names their addresses. One failure does not keep the rest.
+    pub async fn gc(
+        &self,
+        store: &dyn Datastore,
+        request: &Request,
+        node: &str,
+        kept: &BTreeSet<String>,
+        now: Timestamp,
+    ) -> Result<(), CniError> {
+        let (conf, valid) = (&request.conf, request.conf.valid_attachments()?);
+        let listing = store.list(&Scope::Kind(Kind::IpamBlock)).await;
+        let listing = listing.map_err(|error| datastore_failure("cannot list IPAM blocks", &error))?;
+        let mut containers = BTreeSet::new();
+        for stored in listing.entries.iter().flatten() {
+            if let Resource::IpamBlock(block) = stored.resource.as_ref() {
+                containers.extend(stale_containers(block, &conf.name, node, valid).map(ToOwned::to_owned));
+            }
+        }
+        let _lock = lock::acquire(conf);
+        let mut failures = Vec::new();
+        for container in containers.difference(kept) {
+            let release = ReleaseHandle { handle: handle_id(&conf.name, container), now };
+            failures.extend(self.ipam.release_handle(release).await.err().map(|failure| ipam_failure(&failure)));
+        }
+        CniError::join(failures)
     }
 
     /// Whether the container holds every address of its result.

@@ -13,7 +13,9 @@ pub mod plugin;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeSet;
 use std::io::{Read, Write};
+use std::sync::Arc;
 
 use calico_core::cni::{CniError, CniResult, Command, Request};
 use serde_json::Value;
@@ -44,7 +46,11 @@ async fn serve(context: &Context<'_>) -> Answer {
         }
         Command::Del => Allocator::new(store, context.seed()).del(request, plugin::now()).await.map(|()| None),
         Command::Check => Allocator::new(store, context.seed()).check(request).await.map(|()| None),
-        // A plugin without GC answers with success; addresses of vanished containers are the controllers' to collect.
+        Command::Gc => {
+            let node = plugin::node_name_if_any(&request.conf)?.unwrap_or_default();
+            let allocator = Allocator::new(Arc::clone(&store), context.seed());
+            allocator.gc(&*store, request, &node, &BTreeSet::new(), plugin::now()).await.map(|()| None)
+        }
         _ => Ok(None),
     }
 }

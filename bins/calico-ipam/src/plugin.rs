@@ -184,6 +184,17 @@ pub fn node_name(conf: &NetConf) -> Result<String, NodeNameError> {
     Ok(name.trim().to_lowercase())
 }
 
+/// The same for commands that take away; none where calico-node never ran.
+pub fn node_name_if_any(conf: &NetConf) -> Result<Option<String>, NodeNameError> {
+    match node_name(conf) {
+        Err(error) if error.is_absent() => {
+            warn(format_args!("warning: nothing is looked for in this node's name: {error}"));
+            Ok(None)
+        }
+        other => other.map(Some),
+    }
+}
+
 /// Opens the datastore that the configuration names, or, where it names none, the environment.
 pub async fn store(conf: &NetConf, variables: &Variables) -> Result<Arc<dyn Datastore>, CniError> {
     let keys = [

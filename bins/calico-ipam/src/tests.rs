@@ -160,7 +160,6 @@ fn tells_whether_it_could_serve() {
     let mut conf = scene.conf();
     conf["datastore_path"] = scene.path("other.db").into();
     assert_eq!(scene.fails("STATUS", &conf), (50, "there is no enabled IPPool to assign addresses from".into()));
-    assert_eq!(scene.act("GC", &scene.conf()), (0, String::new()));
     conf["datastore_path"] = "/proc/no/such.db".into();
     assert_eq!(scene.fails("STATUS", &conf).0, 50);
     let mut nameless = scene.conf();
@@ -170,6 +169,33 @@ fn tells_whether_it_could_serve() {
     assert_eq!(scene.fails("ADD", &conf).0, 11, "a datastore that is away may come back");
     conf["datastore_type"] = "paper".into();
     assert_eq!(scene.fails("ADD", &conf).0, 7);
+}
+
+#[test]
+fn collects_what_the_runtime_does_not_know() {
+    let mut scene = Scene::new();
+    let mut conf = scene.conf();
+    for (network, node, container) in [
+        ("net1", "node-1", "known"),
+        ("net1", "node-1", "lost"),
+        ("net1", "node-2", "elsewhere"),
+        ("net1.b", "node-1", "other"),
+    ] {
+        (conf["name"], conf["nodename"]) = (network.into(), node.into());
+        scene.variables.insert("CNI_CONTAINERID".into(), container.into());
+        scene.add(&conf);
+    }
+    assert_eq!(scene.fails("GC", &scene.conf()).0, 7, "no list is not an empty list");
+    let mut conf = scene.conf();
+    conf["cni.dev/valid-attachments"] = json!([{"containerID": "known", "ifname": "eth0"}]);
+    conf["cni.dev/attachments"] = conf["cni.dev/valid-attachments"].clone();
+    assert_eq!(scene.act("GC", &conf), (0, String::new()));
+    let holds = |handle: &str| block_on(async { scene.store().get(&ResourceKey::Handle(handle.into())).await.is_ok() });
+    let held = ["net1.known", "net1.lost", "net1.elsewhere", "net1.b.other"].map(holds);
+    assert_eq!(held, [true, false, true, true]);
+    conf["cni.dev/valid-attachments"] = Value::Null;
+    assert_eq!(scene.act("GC", &conf), (0, String::new()));
+    assert!(!holds("net1.known"), "the runtime knows none");
 }
 
 #[test]

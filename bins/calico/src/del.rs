@@ -35,7 +35,7 @@ pub(crate) async fn del(
     }
     let detached = detach(request, parts.links, host_interface);
     let released = if withdrawn.is_ok() { parts.addresses.del(request).await } else { Ok(()) };
-    join([withdrawn.err(), detached.err(), released.err()].into_iter().flatten().collect())
+    CniError::join([withdrawn.err(), detached.err(), released.err()].into_iter().flatten())
 }
 
 /// Deletes the endpoint; answers with the host's interface if it is for this DEL to remove. Whose that is must be known first: where
@@ -60,11 +60,4 @@ pub(crate) fn detach(
         Some(Err(error)) if !error.is_netns_absent() => Err(links::failure("cannot detach the container", &error)),
         _ => Ok(()),
     }
-}
-
-/// One error for all: the first one's code, everybody's words.
-fn join(failures: Vec<CniError>) -> Result<(), CniError> {
-    let Some(code) = failures.first().map(|error| error.code) else { return Ok(()) };
-    let words: Vec<_> = failures.iter().map(ToString::to_string).collect();
-    Err(CniError::new(code, words.join("; ")))
 }

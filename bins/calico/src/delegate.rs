@@ -1,5 +1,6 @@
 //! The IPAM plugin that the configuration delegates to.
 
+use std::collections::BTreeSet;
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -24,6 +25,8 @@ pub(crate) trait Addresses: Send + Sync {
     async fn del(&self, request: &Request) -> Result<(), CniError>;
     /// Tells whether what was assigned is still.
     async fn check(&self, request: &Request) -> Result<(), CniError>;
+    /// Releases what belongs to no attachment that the runtime knows, but for the containers of `kept`.
+    async fn gc(&self, request: &Request, node: &str, kept: &BTreeSet<String>) -> Result<(), CniError>;
     /// Tells whether it could assign.
     async fn run_status(&self, request: &Request) -> Result<(), CniError>;
     /// Whether [`add`](Self::add) for the same container gives the same addresses again.
@@ -51,6 +54,10 @@ impl Addresses for InProcess {
         self.allocator.check(request).await
     }
 
+    async fn gc(&self, request: &Request, node: &str, kept: &BTreeSet<String>) -> Result<(), CniError> {
+        self.allocator.gc(&*self.store, request, node, kept, now()).await
+    }
+
     async fn run_status(&self, _request: &Request) -> Result<(), CniError> {
         calico_ipam::status(&*self.store).await
     }
@@ -74,6 +81,10 @@ impl Addresses for Absent {
     }
 
     async fn check(&self, _request: &Request) -> Result<(), CniError> {
+        Err(self.0.clone())
+    }
+
+    async fn gc(&self, _request: &Request, _node: &str, _kept: &BTreeSet<String>) -> Result<(), CniError> {
         Err(self.0.clone())
     }
 
@@ -170,6 +181,11 @@ impl Addresses for Program {
 
     async fn check(&self, _request: &Request) -> Result<(), CniError> {
         self.run("CHECK").map(drop)
+    }
+
+    /// The specification knows of none that are kept.
+    async fn gc(&self, _request: &Request, _node: &str, _kept: &BTreeSet<String>) -> Result<(), CniError> {
+        self.run("GC").map(drop)
     }
 
     async fn run_status(&self, request: &Request) -> Result<(), CniError> {

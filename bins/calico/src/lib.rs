@@ -8,7 +8,7 @@
 //!
 //! | Module | |
 //! |---|---|
-//! | `add`, `del`, `check` | the commands |
+//! | `add`, `del`, `check`, `gc` | the commands |
 //! | `delegate` | the IPAM plugin: `calico-ipam` in-process, any other by its program |
 //! | `links` | interfaces, by `calico_dataplane::workload` |
 //! | `ownership` | whose the host's interface is |
@@ -23,6 +23,7 @@ mod check;
 mod del;
 mod delegate;
 mod endpoint;
+mod gc;
 mod links;
 mod ownership;
 #[cfg(test)]
@@ -69,6 +70,7 @@ async fn serve(context: &Context<'_>) -> Answer {
         Command::Add | Command::Check => attach_or_check(context).await,
         Command::Del => detach(context).await.map(|()| None),
         Command::Status => status(context).await.map(|()| None).map_err(CniError::into_unavailable),
+        Command::Gc => collect(context).await.map(|()| None),
         _ => Ok(None),
     }
 }
@@ -98,17 +100,21 @@ async fn detach(context: &Context<'_>) -> Result<(), CniError> {
         // What needs no datastore is done; the runtime will come again for the rest.
         Err(error) => return del::detach(request, &Kernel, None).and(Err(error)),
     };
-    let identity = match plugin::node_name(&request.conf) {
-        Ok(node) => identity(context, &node).map(Some),
-        Err(error) if error.is_absent() => {
-            plugin::warn(format_args!("warning: no endpoint is looked for, since the agent never ran here: {error}"));
-            Ok(None)
-        }
-        Err(error) => Err(error.into()),
-    };
+    let node = plugin::node_name_if_any(&request.conf).map_err(CniError::from);
+    let identity = node.and_then(|node| node.map(|node| identity(context, &node)).transpose());
     let addresses = delegate(context, &store, "").unwrap_or_else(|error| Box::new(Absent(error)));
     let agent = ControlSocket::new(&request.conf, variables);
     del::del(request, identity, &Parts { store, addresses: &*addresses, links: &Kernel, agent: &agent }).await
+}
+
+async fn collect(context: &Context<'_>) -> Result<(), CniError> {
+    let (request, variables) = (context.request, context.variables);
+    let node = plugin::node_name_if_any(&request.conf)?.unwrap_or_default();
+    let store = plugin::store(&request.conf, variables).await?;
+    let addresses = delegate(context, &store, &node)?;
+    let agent = ControlSocket::new(&request.conf, variables);
+    let parts = Parts { store, addresses: &*addresses, links: &Kernel, agent: &agent };
+    gc::gc(request, &node, &prefixes(context)?, &parts).await
 }
 
 /// Whether an ADD could be served: all that it would stumble over whatever the container.
@@ -126,9 +132,12 @@ async fn status(context: &Context<'_>) -> Result<(), CniError> {
 }
 
 fn identity(context: &Context<'_>, node: &str) -> Result<Identity, CniError> {
-    let prefixes = context.variables.get(WorkloadPrefixes::VARIABLE).filter(|text| !text.is_empty());
-    let prefixes = prefixes.map_or_else(|| Ok(WorkloadPrefixes::default()), |text| text.parse())?;
-    Identity::of(context.request, node, prefixes.first().as_str())
+    Identity::of(context.request, node, prefixes(context)?.first().as_str())
+}
+
+fn prefixes(context: &Context<'_>) -> Result<WorkloadPrefixes, CniError> {
+    let text = context.variables.get(WorkloadPrefixes::VARIABLE).filter(|text| !text.is_empty());
+    text.map_or_else(|| Ok(WorkloadPrefixes::default()), |text| text.parse())
 }
 
 /// The IPAM plugin. `node` is who an address is assigned for; nobody, for what assigns none.

@@ -8,6 +8,7 @@ use alloc::vec::Vec;
 use serde::{Deserialize, Deserializer, de};
 use serde_json::Value;
 
+use super::{CniError, ErrorCode, ValidAttachment};
 use crate::net::Cidr;
 
 /// A network configuration, as standard input gives it.
@@ -79,9 +80,21 @@ pub struct NetConf {
     /// Result of the ADD, for CHECK and DEL.
     #[serde(rename = "prevResult")]
     pub prev_result: Option<Value>,
+    /// GC: the attachments that the runtime knows.
+    #[serde(rename = "cni.dev/valid-attachments", deserialize_with = "present")]
+    valid_attachments: Option<Vec<ValidAttachment>>,
+    /// The same under its older name; the reference library gives both.
+    #[serde(rename = "cni.dev/attachments", deserialize_with = "present")]
+    attachments: Option<Vec<ValidAttachment>>,
 }
 
 impl NetConf {
+    /// The attachments that the runtime knows. A list that is not given is not an empty one.
+    pub fn valid_attachments(&self) -> Result<&[ValidAttachment], CniError> {
+        let given = self.valid_attachments.as_deref().or(self.attachments.as_deref());
+        given.ok_or_else(|| CniError::new(ErrorCode::InvalidConfig, "GC needs cni.dev/valid-attachments"))
+    }
+
     /// Labels that the runtime hands over (`args`, `org.apache.mesos`, `network_info`), as they are.
     pub fn labels(&self) -> impl Iterator<Item = (&str, &str)> {
         let labels = &self.args.mesos.network_info.labels.labels;
@@ -193,6 +206,11 @@ where
     T: Default + Deserialize<'de>,
 {
     Option::<T>::deserialize(deserializer).map(Option::unwrap_or_default)
+}
+
+/// A list that is given; `null` is Go's empty one.
+fn present<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Option<Vec<T>>, D::Error> {
+    null_default(deserializer).map(Some)
 }
 
 /// `"true"`, `"false"`, true, false. Any other text is neither, as for upstream, which compares with one of them only.

@@ -1,6 +1,6 @@
 //! Errors as the specification wants them: a code for the runtime, a message for the operator.
 
-use alloc::string::String;
+use alloc::string::{String, ToString};
 use core::fmt;
 
 use super::Version;
@@ -71,6 +71,17 @@ impl CniError {
     /// An error without details.
     pub fn new(code: ErrorCode, msg: impl Into<String>) -> Self {
         Self { code, msg: msg.into(), details: String::new() }
+    }
+
+    /// One error for all of them: the first one's code, everybody's words.
+    pub fn join(failures: impl IntoIterator<Item = Self>) -> Result<(), Self> {
+        let mut failures = failures.into_iter();
+        let Some(mut joined) = failures.next() else { return Ok(()) };
+        for failure in failures {
+            let words = [joined.to_string(), failure.to_string()].join("; ");
+            joined = Self::new(joined.code, words);
+        }
+        Err(joined)
     }
 
     /// The same with details.

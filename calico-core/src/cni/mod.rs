@@ -12,12 +12,14 @@
 //! | `identity` | names that follow from a request: endpoint, host interface, handle |
 //! | `prefixes` | how names of host interfaces begin |
 //! | `endpoint` | the objects that an attached workload has in the datastore |
+//! | `gc` | what belongs to no attachment that the runtime knows |
 //! | `plan` | the steps of an ADD, and how each is undone |
 
 mod args;
 mod conf;
 mod endpoint;
 mod error;
+mod gc;
 mod identity;
 mod plan;
 mod prefixes;
@@ -31,6 +33,7 @@ pub use args::Args;
 pub use conf::{ContainerSettings, IpamConf, KubernetesConf, NetConf, PolicyConf, RouteConf};
 pub use endpoint::{network_profile, renewed_endpoint, workload_endpoint};
 pub use error::{CniError, ErrorCode};
+pub use gc::{ValidAttachment, is_stale_endpoint, stale_containers};
 pub use identity::{Identity, Orchestrator};
 pub use plan::{Plan, Step};
 pub use prefixes::WorkloadPrefixes;

@@ -180,6 +180,35 @@ fn the_end_of_a_pods_former_self_leaves_a_half_made_attachment() {
     assert!(scene.traces().is_empty(), "endpoint and address are the old one's: {:?}", scene.traces());
 }
 
+#[test]
+fn collects_what_the_runtime_does_not_know() {
+    let mut scene = Scene::new();
+    let known = scene.add();
+    let first = std::mem::replace(&mut scene.container, calico_dataplane::testing::netns::scratch());
+    scene.container_id = "fedcba9876543210".into();
+    scene.add();
+    let both = scene.traces();
+    let gc = |scene: &Scene, name: &str, node: &str, valid: &Value| {
+        let mut conf = scene.conf();
+        (conf["name"], conf["nodename"]) = (name.into(), node.into());
+        conf["cni.dev/valid-attachments"] = valid.clone();
+        scene.act("GC", &conf)
+    };
+    assert_eq!(scene.act("GC", &scene.conf()).0, 1, "no list is not an empty list");
+    assert_eq!(gc(&scene, "net2", "node-1", &json!([])), (0, String::new()));
+    assert_eq!(gc(&scene, "net1", "node-2", &json!([])), (0, String::new()));
+    assert_eq!(scene.traces(), both, "another network's and another node's are none of theirs");
+
+    let valid = json!([{"containerID": CONTAINER, "ifname": "eth0"}]);
+    assert_eq!(gc(&scene, "net1", "node-1", &valid), (0, String::new()));
+    assert!(!scene.traces().iter().any(|key| key.contains("fedcba9876543210")), "{:?}", scene.traces());
+    assert_eq!(Scene::interfaces(&scene.host), ["cali0123456789a"]);
+    assert_eq!(Scene::interfaces(&first), ["eth0"]);
+    scene.container = first;
+    scene.container_id = CONTAINER.into();
+    assert_eq!(scene.add(), known, "the known one is untouched");
+}
+
 /// Two container ids with the same beginning want the same host interface: the first keeps it.
 #[test]
 fn a_host_interface_of_another_container_is_left_alone() {
@@ -359,7 +388,10 @@ fn delegates_to_another_ipam_plugin() {
     assert_eq!(document(&output)["ips"], json!([{"interface": 1, "address": "10.9.0.7/32"}]));
     assert_eq!(scene.act("ADD", &conf), (0, output), "again, without asking the plugin again");
     assert_eq!(scene.act("DEL", &conf).0, 0);
-    assert_eq!(std::fs::read_to_string(&log).unwrap(), "ADD IgnoreUnknown=1\nDEL IgnoreUnknown=1\n");
+    conf["cni.dev/valid-attachments"] = json!([]);
+    assert_eq!(scene.act("GC", &conf), (0, String::new()));
+    let told = std::fs::read_to_string(&log).unwrap();
+    assert_eq!(told, "ADD IgnoreUnknown=1\nDEL IgnoreUnknown=1\nGC IgnoreUnknown=1\n");
 
     std::fs::write(scene.path("fake-ipam"), "#!/bin/sh\necho '{\"code\": 11, \"msg\": \"later\"}'\nexit 1\n").unwrap();
     let (code, error) = scene.act("ADD", &conf);
