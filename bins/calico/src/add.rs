@@ -35,7 +35,7 @@ pub(crate) async fn add(
         return Err(CniError::new(ErrorCode::UnsupportedField, message));
     }
     ownership::require_free(request, identity, parts).await?;
-    let mut plan = Plan::new(false);
+    let mut plan = Plan::default();
     let attached = attach(&mut plan, request, identity, parts, births).await;
     if attached.is_err() {
         if existing.is_some() {
@@ -57,7 +57,7 @@ async fn attach(
 ) -> Result<CniResult, CniError> {
     let mut result = CniResult::default();
     let (mut addresses, mut mac) = (Vec::new(), Mac::ALL_EE);
-    for step in plan.steps() {
+    for step in &Plan::STEPS {
         // A failed attachment has left nothing unless it says so, and an interface that is in its way is not ours to take away.
         if *step != Step::Attach {
             plan.done(*step);

@@ -53,8 +53,6 @@ pub struct NetConf {
     pub etcd_cert_file: String,
     /// etcd: authority's certificate file.
     pub etcd_ca_cert_file: String,
-    /// `debug`, `info`, `warning` or `error`.
-    pub log_level: String,
     /// Policy source.
     #[serde(deserialize_with = "null_default")]
     pub policy: PolicyConf,

@@ -1,4 +1,4 @@
-//! Names that follow from a request: of the endpoint, its namespace, its host interface, its handle.
+//! Names that follow from a request: of the endpoint, its namespace, its host interface.
 
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -6,7 +6,7 @@ use alloc::sync::Arc;
 
 use sha1::{Digest, Sha1};
 
-use super::{CniError, ErrorCode, Request, handle_id};
+use super::{CniError, ErrorCode, Request};
 use crate::net::InterfaceName;
 use crate::resource::{NAMESPACE_LABEL, WorkloadEndpointName};
 
@@ -33,8 +33,6 @@ pub struct Identity {
     pub endpoint_name: WorkloadEndpointName,
     /// Host's end of the pair.
     pub host_interface: InterfaceName,
-    /// IPAM handle.
-    pub handle: Arc<str>,
 }
 
 /// Where a workload comes from.
@@ -84,7 +82,6 @@ impl Identity {
         Ok(Self {
             node: node.into(),
             host_interface: host_interface(&orchestrator, &namespace, &container_id, prefix)?,
-            handle: handle_id(&request.conf.name, &container_id),
             orchestrator,
             namespace,
             container_id,

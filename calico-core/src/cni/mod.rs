@@ -9,7 +9,7 @@
 //! | `request`, `args`, `conf` | environment, `CNI_ARGS`, configuration |
 //! | `version` | the versions of the specification, 0.1.0 to 1.1.0 |
 //! | `result`, `error` | answers, in every version |
-//! | `identity` | names that follow from a request: endpoint, host interface, handle |
+//! | `identity` | names that follow from a request: endpoint, host interface |
 //! | `prefixes` | how names of host interfaces begin |
 //! | `endpoint` | the objects that an attached workload has in the datastore |
 //! | `gc` | what belongs to no attachment that the runtime knows |

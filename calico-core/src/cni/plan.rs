@@ -20,23 +20,14 @@ pub enum Step {
 }
 
 /// Progress of an ADD.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Plan {
-    repeated: bool,
     done: Vec<Step>,
 }
 
 impl Plan {
-    /// The plan of an ADD. `repeated`: the same container is attached already, with its interface and endpoint in place, so that
-    /// only the wait remains.
-    pub const fn new(repeated: bool) -> Self {
-        Self { repeated, done: Vec::new() }
-    }
-
     /// The steps, in order.
-    pub const fn steps(&self) -> &'static [Step] {
-        if self.repeated { &[Step::Await] } else { &[Step::Assign, Step::Attach, Step::Publish, Step::Await] }
-    }
+    pub const STEPS: [Step; 4] = [Step::Assign, Step::Attach, Step::Publish, Step::Await];
 
     /// The step may have left something, whether or not it succeeded.
     pub fn done(&mut self, step: Step) {

@@ -67,8 +67,6 @@ pub struct Request {
     pub args: Args,
     /// `CNI_PATH`: folders with plugins.
     pub path: Vec<String>,
-    /// Whether the container may live in the plugin's own namespace (`CNI_NETNS_OVERRIDE`).
-    pub netns_override: bool,
     /// The configuration.
     pub conf: NetConf,
     /// Its version.
@@ -102,7 +100,6 @@ impl Invocation {
             interface,
             args: Args::parse(&var("CNI_ARGS"))?,
             path: var("CNI_PATH").split(':').filter(|folder| !folder.is_empty()).map(ToString::to_string).collect(),
-            netns_override: matches!(var("CNI_NETNS_OVERRIDE").to_lowercase().as_str(), "1" | "true"),
             conf,
             version,
         })))

@@ -10,7 +10,6 @@ const CONF: &str = r#"{"cniVersion": "0.3.1", "name": "net", "type": "calico"}"#
 fn reads_an_add() {
     let mut env = variables();
     env.insert("CNI_ARGS", "IgnoreUnknown=1;K8S_POD_NAMESPACE=shop;K8S_POD_NAME=cart-0;IP=10.0.0.7;X=y".to_string());
-    env.insert("CNI_NETNS_OVERRIDE", "TRUE".to_string());
     let request = request(&env, CONF);
     assert_eq!(request.command, Command::Add);
     assert_eq!((request.args.pod_namespace.as_str(), request.args.pod_name.as_str()), ("shop", "cart-0"));
@@ -18,7 +17,6 @@ fn reads_an_add() {
     assert_eq!(request.path, ["/opt/cni/bin", "/usr/lib/cni"]);
     assert_eq!(request.netns.as_deref(), Some("/run/netns/pod"));
     assert_eq!(request.version, Version::V0_3_1);
-    assert!(request.netns_override);
 }
 
 #[test]
