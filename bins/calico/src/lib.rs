@@ -4,7 +4,7 @@
 //! `calico_core::cni::Plan`: addresses from the IPAM plugin, a veth pair, the WorkloadEndpoint in the datastore, and then the wait until
 //! the agent says that its policy is in the kernel. That wait is bounded (`policy_setup_timeout_seconds`, else ten seconds): after it the
 //! ADD succeeds with a warning on standard error, and the container's traffic is denied until the agent has set its policy up. The
-//! plugin never touches policy, and whatever fails, it takes back what it did.
+//! plugin touches no policy, but makes the network's profile where that is missing; and whatever fails, it takes back what it did.
 //!
 //! | Module | |
 //! |---|---|
