@@ -1,6 +1,6 @@
 //! Whether a write may take effect: the one decision that every store must take alike.
 
-use calico_core::resource::ResourceKey;
+use calico_core::resource::{Kind, ResourceKey};
 
 use crate::{DatastoreError, Precondition, Revision, Stored};
 
@@ -13,10 +13,20 @@ pub(crate) enum Refusal {
 }
 
 impl Precondition {
-    /// Compares with the revision at which the key is present, if it is.
-    pub(crate) fn admit(self, present: Option<Revision>) -> Result<(), Refusal> {
+    /// The kind of which nothing may be newer, and than what.
+    pub(crate) const fn guard(self) -> Option<(Kind, Revision)> {
+        match self {
+            Self::NothingNewerIn(kind, revision) => Some((kind, revision)),
+            Self::Absent | Self::At(_) | Self::Present | Self::None => None,
+        }
+    }
+
+    /// Compares with the revision at which the key is present, if it is; `is_newer` tells whether its [`guard`](Self::guard) found
+    /// something newer.
+    pub(crate) fn admit(self, present: Option<Revision>, is_newer: bool) -> Result<(), Refusal> {
         match (self, present) {
-            (Self::None, _) | (Self::Absent, None) | (Self::Present, Some(_)) => Ok(()),
+            (Self::NothingNewerIn(..), _) if is_newer => Err(Refusal::Changed),
+            (Self::None | Self::NothingNewerIn(..), _) | (Self::Absent, None) | (Self::Present, Some(_)) => Ok(()),
             (Self::Absent, Some(_)) => Err(Refusal::Exists),
             (Self::Present | Self::At(_), None) => Err(Refusal::Absent),
             (Self::At(wanted), Some(found)) if wanted == found => Ok(()),

@@ -202,6 +202,10 @@ pub enum Precondition {
     At(Revision),
     /// The key is present; else [`DatastoreError::NotFound`].
     Present,
+    /// Nothing of this kind was created or changed after this revision, that of a listing; else [`DatastoreError::Conflict`] of the
+    /// key written. Deletions do not count. Of a key that the listing did not have it says that the key is absent, too. So what
+    /// depends on all objects of a kind (no two pools overlap) can be checked against the listing, and written only if it still holds.
+    NothingNewerIn(Kind, Revision),
     /// Nothing.
     None,
 }

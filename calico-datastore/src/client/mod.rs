@@ -134,12 +134,19 @@ impl Client {
         if rules::is_built_in(&key) {
             return Err(DatastoreError::AlreadyExists { key, current: None }.into());
         }
-        rules::before_create(&*self.store, &resource, &rehearsal::Made::default()).await?;
         self.identify(&mut resource);
-        let base = document.map(Arc::new);
-        let mut write = Write::create(key.clone(), Arc::new(resource));
-        set_base(&mut write, base);
-        self.write(key, write).await
+        let (resource, base) = (Arc::new(resource), document.map(Arc::new));
+        let mut attempts = 0..ATTEMPTS;
+        loop {
+            let precondition = rules::before_create(&*self.store, &resource, &rehearsal::Made::default()).await?;
+            let write = Write::put(key.clone(), precondition, Arc::clone(&resource), base.clone());
+            match self.write(key.clone(), write).await {
+                // Not the key but what was checked has changed: check anew.
+                Err(ClientError::Store(DatastoreError::Conflict { .. }))
+                    if precondition.guard().is_some() && attempts.next().is_some() => {}
+                other => return other,
+            }
+        }
     }
 
     /// Replaces an object. With a revision in its metadata, only that one; without, whatever is there. Writing what is there

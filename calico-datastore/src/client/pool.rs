@@ -5,23 +5,32 @@ use std::sync::Arc;
 use calico_core::resource::{AllowedUse, Fault, IpPoolSpec, Kind, Object, Resource, ResourceKey};
 
 use super::{ClientError, claims};
-use crate::{Datastore, DatastoreError, Revision, Scope, Write};
+use crate::{BadObject, Datastore, DatastoreError, Precondition, Revision, Scope, Stored, Write};
 
-/// `made` are pools that are to be taken for stored beside those that are.
+/// Answers with what must hold for the pool to be stored: that no other came since this looked. `made` are pools that are to be taken
+/// for stored beside those that are.
 pub(super) async fn before_create(
     store: &dyn Datastore,
     new: &Object<IpPoolSpec>,
     made: &[Object<IpPoolSpec>],
-) -> Result<(), ClientError> {
+) -> Result<Precondition, ClientError> {
     let cidr = new.spec.cidr;
     let refused = |reason: String| Err(Fault::value("spec.cidr", Some(cidr.to_string()), reason).into());
     let pools = store.list(&Scope::Kind(Kind::IpPool)).await?;
+    let own = ResourceKey::cluster(Kind::IpPool, &new.metadata.name);
+    if pools
+        .entries
+        .iter()
+        .any(|entry| matches!(entry, Ok(Stored { key, .. }) | Err(BadObject { key, .. }) if *key == own))
+    {
+        let current = pools.entries.into_iter().flatten().find(|stored| stored.key == own).map(Box::new);
+        return Err(DatastoreError::AlreadyExists { key: own, current }.into());
+    }
     let stored = pools.entries.iter().flatten().filter_map(|stored| match &*stored.resource {
         Resource::IpPool(other) => Some(other),
         _ => None,
     });
-    let mut others = stored.chain(made).filter(|other| other.metadata.name != new.metadata.name);
-    if let Some(other) = others.find(|other| other.spec.cidr.overlaps(&cidr)) {
+    if let Some(other) = stored.chain(made).find(|other| other.spec.cidr.overlaps(&cidr)) {
         let (name, taken) = (&other.metadata.name, other.spec.cidr);
         return refused(format!("IPPool({}) CIDR overlaps with IPPool({name}) CIDR {taken}", new.metadata.name));
     }
@@ -34,7 +43,7 @@ pub(super) async fn before_create(
             return refused(format!("IPPool block size conflicts with existing allocation block {block}"));
         }
     }
-    Ok(())
+    Ok(Precondition::NothingNewerIn(Kind::IpPool, pools.revision))
 }
 
 pub(super) fn before_update(old: &Object<IpPoolSpec>, new: &Object<IpPoolSpec>) -> Result<(), ClientError> {

@@ -6,7 +6,7 @@ use calico_core::resource::{DEFAULT_ALLOW_PROFILE, Kind, Resource, ResourceKey};
 
 use super::rehearsal::Made;
 use super::{ClientError, pool};
-use crate::{BadObject, Datastore, DatastoreError, Listing, Revision, Scope, Stored};
+use crate::{BadObject, Datastore, DatastoreError, Listing, Precondition, Revision, Scope, Stored};
 
 /// Tiers that upstream's policies rely on.
 const FIXED_TIERS: [&str; 3] = ["default", "kube-admin", "kube-baseline"];
@@ -55,8 +55,12 @@ pub(super) fn protected(operation: &'static str, key: &ResourceKey) -> ClientErr
     ClientError::NotSupported { operation, key: key.clone(), reason }
 }
 
-/// `made` is what is to be taken for stored beside what is.
-pub(super) async fn before_create(store: &dyn Datastore, resource: &Resource, made: &Made) -> Result<(), ClientError> {
+/// Answers with what must hold for the object to be stored. `made` is what is to be taken for stored beside what is.
+pub(super) async fn before_create(
+    store: &dyn Datastore,
+    resource: &Resource,
+    made: &Made,
+) -> Result<Precondition, ClientError> {
     if let Some(tier) = resource.tier().filter(|tier| !made.tiers.contains(*tier)) {
         // Present is enough: an unreadable tier is somebody else's trouble, and the policy stays enforced in it.
         match store.get(&ResourceKey::cluster(Kind::Tier, tier)).await {
@@ -66,7 +70,7 @@ pub(super) async fn before_create(store: &dyn Datastore, resource: &Resource, ma
     }
     match resource {
         Resource::IpPool(new) => pool::before_create(store, new, &made.pools).await,
-        _ => Ok(()),
+        _ => Ok(Precondition::Absent),
     }
 }
 

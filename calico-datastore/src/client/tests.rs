@@ -244,6 +244,68 @@ async fn pools_do_not_overlap_and_keep_their_range() {
     );
 }
 
+/// A store that lets others go first after each listing, so that whoever checks and then writes is overtaken.
+struct Yielding(MemoryStore);
+
+#[async_trait::async_trait]
+impl Datastore for Yielding {
+    async fn get(&self, key: &ResourceKey) -> Result<Stored, DatastoreError> {
+        self.0.get(key).await
+    }
+
+    async fn list(&self, scope: &Scope) -> Result<Listing, DatastoreError> {
+        let listing = self.0.list(scope).await;
+        tokio::task::yield_now().await;
+        listing
+    }
+
+    async fn commit(&self, batch: crate::Batch) -> Result<Vec<crate::Committed>, DatastoreError> {
+        self.0.commit(batch).await
+    }
+
+    async fn watch(&self, scope: &Scope, from: Revision) -> Result<Box<dyn crate::Watch>, DatastoreError> {
+        self.0.watch(scope, from).await
+    }
+}
+
+#[tokio::test]
+async fn concurrent_creators_make_no_overlapping_pools() {
+    const RANGES: usize = 4;
+    let (store, _) = client();
+    let client = Client::new(Arc::new(Yielding(store)), Arc::new(Fixed), Arc::new(Counter::default()));
+    let mut tasks = tokio::task::JoinSet::new();
+    for task in 0..40_usize {
+        let client = client.clone();
+        let cidr = match task % (2 * RANGES) {
+            whole if whole < RANGES => format!("10.{whole}.0.0/16"),
+            part => format!("10.{}.{task}.0/24", part - RANGES),
+        };
+        tasks.spawn(async move { client.create(pool(&format!("p{task}"), &cidr)).await });
+    }
+    let results = tasks.join_all().await;
+    let pools = client.list(&Scope::Kind(Kind::IpPool)).await.unwrap();
+    let cidrs: Vec<_> = pools
+        .entries
+        .iter()
+        .flatten()
+        .map(|stored| match &*stored.resource {
+            Resource::IpPool(pool) => pool.spec.cidr,
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    for (index, cidr) in cidrs.iter().enumerate() {
+        assert!(!cidrs[index + 1..].iter().any(|other| other.overlaps(cidr)), "{cidrs:?}");
+    }
+    assert!(cidrs.len() >= RANGES, "{cidrs:?}");
+    assert_eq!(results.iter().filter(|result| result.is_ok()).count(), cidrs.len());
+    let again = client.create(pool("p0", "10.200.0.0/16")).await;
+    let stored = results.iter().flatten().any(|stored| stored.key.name() == Some("p0"));
+    assert_eq!(
+        again.is_err_and(|error| matches!(error, ClientError::Store(DatastoreError::AlreadyExists { .. }))),
+        stored
+    );
+}
+
 #[tokio::test]
 async fn a_deleted_pool_lets_go_of_its_blocks() {
     let (store, client) = client();

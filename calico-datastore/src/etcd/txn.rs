@@ -4,11 +4,12 @@ use std::time::Duration;
 
 use calico_core::resource::ResourceKey;
 use etcd_client::{
-    Client, Compare, CompareOp, DeleteOptions, KeyValue, PutOptions, Txn, TxnOp, TxnOpResponse, TxnResponse,
+    Client, Compare, CompareOp, DeleteOptions, GetOptions, KeyValue, PutOptions, Txn, TxnOp, TxnOpResponse, TxnResponse,
 };
 
 use super::{LARGEST_MESSAGE, decode, from_etcd, to_etcd, within};
-use crate::{Batch, Change, Committed, DatastoreError, Precondition, Write, document, key};
+use crate::key::{self, PathRange};
+use crate::{Batch, Change, Committed, DatastoreError, Precondition, Revision, Scope, Write, document};
 
 /// A batch, encoded.
 pub(super) struct Plan {
@@ -19,6 +20,8 @@ struct Step {
     key: ResourceKey,
     path: String,
     precondition: Precondition,
+    /// Where nothing may be newer, and than what.
+    guard: Option<(PathRange, Revision)>,
     /// Value and life time; `None` deletes.
     put: Option<(Vec<u8>, Option<Duration>)>,
 }
@@ -31,8 +34,10 @@ impl Plan {
     /// The transaction; `leases` has one entry per step.
     fn txn(&self, leases: &[Option<i64>]) -> Txn {
         let compares: Vec<_> = self.steps.iter().filter_map(Step::compare).collect();
+        let guards = self.steps.iter().filter_map(Step::look_for_newer);
         let then: Vec<_> = self.steps.iter().zip(leases).map(|(step, lease)| step.then(*lease)).collect();
-        let or_else: Vec<_> = self.steps.iter().map(|step| TxnOp::get(step.path.as_str(), None)).collect();
+        let or_else: Vec<_> =
+            self.steps.iter().map(|step| TxnOp::get(step.path.as_str(), None)).chain(guards).collect();
         Txn::new().when(compares).and_then(then).or_else(or_else)
     }
 
@@ -50,11 +55,15 @@ impl Plan {
 
     /// Which precondition failed first.
     fn refusal(&self, answer: &TxnResponse) -> DatastoreError {
-        for (step, one) in self.steps.iter().zip(answer.op_responses()) {
+        let mut answers = answer.op_responses();
+        let mut guards = answers.split_off(self.steps.len().min(answers.len())).into_iter();
+        for (step, one) in self.steps.iter().zip(answers) {
+            let is_newer = step.guard.is_some()
+                && matches!(guards.next(), Some(TxnOpResponse::Get(newer)) if !newer.kvs().is_empty());
             let TxnOpResponse::Get(found) = one else { continue };
             let pair = found.kvs().first();
             let present = pair.map(|pair| from_etcd(pair.mod_revision()));
-            if let Err(refusal) = step.precondition.admit(present) {
+            if let Err(refusal) = step.precondition.admit(present, is_newer) {
                 return refusal.into_error(&step.key, pair.and_then(|pair| step.readable(pair)));
             }
         }
@@ -73,7 +82,11 @@ impl Step {
             }
         };
         let path = key::path(&write.key)?;
-        Ok(Self { key: write.key.clone(), path, precondition: write.precondition, put })
+        let guard = match write.precondition.guard() {
+            Some((kind, than)) => Some((key::range(&Scope::Kind(kind))?, than)),
+            None => None,
+        };
+        Ok(Self { key: write.key.clone(), path, precondition: write.precondition, guard, put })
     }
 
     fn compare(&self) -> Option<Compare> {
@@ -82,8 +95,24 @@ impl Step {
             Precondition::Absent => Some(Compare::version(path, CompareOp::Equal, 0)),
             Precondition::At(revision) => Some(Compare::mod_revision(path, CompareOp::Equal, to_etcd(revision))),
             Precondition::Present => Some(Compare::version(path, CompareOp::Greater, 0)),
+            // etcd compares every key of the range; none is as good as one of revision zero.
+            Precondition::NothingNewerIn(..) => self.guard.as_ref().map(|(range, than)| {
+                let newest = to_etcd(*than).saturating_add(1);
+                Compare::mod_revision(range.start.as_str(), CompareOp::Less, newest).with_range(range.end.as_str())
+            }),
             Precondition::None => None,
         }
+    }
+
+    /// Reads one key that is newer than the guard allows, if there is one.
+    fn look_for_newer(&self) -> Option<TxnOp> {
+        let (range, than) = self.guard.as_ref()?;
+        let options = GetOptions::new()
+            .with_range(range.end.as_str())
+            .with_min_mod_revision(to_etcd(*than).saturating_add(1))
+            .with_limit(1)
+            .with_keys_only();
+        Some(TxnOp::get(range.start.as_str(), Some(options)))
     }
 
     fn then(&self, lease: Option<i64>) -> TxnOp {

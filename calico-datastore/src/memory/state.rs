@@ -7,7 +7,8 @@ use calico_core::resource::ResourceKey;
 use tokio::time::Instant;
 
 use crate::{
-    Batch, Change, Committed, DatastoreError, Entry, Listing, Revision, Scope, Stored, WatchEvent, Write, document,
+    Batch, Change, Committed, DatastoreError, Entry, Listing, Precondition, Revision, Scope, Stored, WatchEvent, Write,
+    document,
 };
 
 #[derive(Debug)]
@@ -109,8 +110,16 @@ impl State {
         let current = self.objects.get(&write.key).map(|item| &item.entry);
         write
             .precondition
-            .admit(current.map(revision_of))
+            .admit(current.map(revision_of), self.is_newer(write.precondition))
             .map_err(|refusal| refusal.into_error(&write.key, current.and_then(|entry| entry.as_ref().ok()).cloned()))
+    }
+
+    fn is_newer(&self, precondition: Precondition) -> bool {
+        precondition.guard().is_some_and(|(kind, than)| {
+            let newer =
+                |(key, item): (&ResourceKey, &Item)| key.kind() == kind && revision_of(&item.entry).raw() > than.raw();
+            self.objects.iter().any(newer)
+        })
     }
 
     fn would_change(&self, write: &Write) -> bool {

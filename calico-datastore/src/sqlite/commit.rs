@@ -6,7 +6,8 @@ use calico_core::resource::ResourceKey;
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::query::{self, signed, unsigned};
-use crate::{Batch, Change, Committed, DatastoreError, Precondition, Revision, Stored, document, key};
+use crate::key::{self, PathRange};
+use crate::{Batch, Change, Committed, DatastoreError, Precondition, Revision, Scope, Stored, document};
 
 /// A batch ready to be written: paths and bytes made on the caller's thread.
 pub(super) struct Prepared {
@@ -17,6 +18,8 @@ pub(super) struct PreparedWrite {
     key: ResourceKey,
     path: String,
     precondition: Precondition,
+    /// Where nothing may be newer, and than what.
+    guard: Option<(PathRange, Revision)>,
     put: Option<Put>,
 }
 
@@ -43,6 +46,10 @@ pub(super) fn prepare(batch: Batch) -> Result<Prepared, DatastoreError> {
             path: key::path(&write.key)?,
             key: write.key,
             precondition: write.precondition,
+            guard: match write.precondition.guard() {
+                Some((kind, than)) => Some((key::range(&Scope::Kind(kind))?, than)),
+                None => None,
+            },
             put: match write.change {
                 Change::Delete => None,
                 Change::Put { resource, base, ttl } => {
@@ -60,7 +67,11 @@ pub(super) fn apply(connection: &Connection, batch: &Prepared, now: i64) -> Resu
     let mut changes = false;
     for write in &batch.writes {
         let present = present(connection, write)?;
-        if let Err(refusal) = write.precondition.admit(present) {
+        let is_newer = match &write.guard {
+            Some((range, than)) => is_newer(connection, range, *than)?,
+            None => false,
+        };
+        if let Err(refusal) = write.precondition.admit(present, is_newer) {
             return Err(Failure::Refused(refusal.into_error(&write.key, current(connection, write)?)));
         }
         changes |= write.put.is_some() || present.is_some();
@@ -129,6 +140,13 @@ fn present(connection: &Connection, write: &PreparedWrite) -> rusqlite::Result<O
         .prepare_cached("SELECT revision FROM object WHERE path = ?1")?
         .query_row([&write.path], |row| row.get(0).map(unsigned).map(Revision::from_raw))
         .optional()
+}
+
+/// Whether anything in a range was written after a revision.
+fn is_newer(connection: &Connection, range: &PathRange, than: Revision) -> rusqlite::Result<bool> {
+    connection
+        .prepare_cached("SELECT EXISTS (SELECT 1 FROM object WHERE path >= ?1 AND path < ?2 AND revision > ?3)")?
+        .query_row(params![range.start, range.end, signed(than.raw())], |row| row.get(0))
 }
 
 /// What is under a key, if it can be read.

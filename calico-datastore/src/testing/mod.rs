@@ -64,6 +64,8 @@ where
     run!(
         writing::creates_and_reads_back,
         writing::preconditions_decide,
+        writing::a_guard_sees_what_is_newer_in_its_kind,
+        writing::guarded_creators_exclude_each_other,
         writing::deletes_answer_with_what_was_there,
         writing::batches_are_atomic,
         writing::impossible_batches_are_refused,

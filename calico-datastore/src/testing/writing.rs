@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use calico_core::resource::{Resource, ResourceKey};
+use calico_core::resource::{Kind, Resource, ResourceKey};
 use serde_json::json;
 
 use super::{Subject, network_set, tier};
@@ -68,6 +68,62 @@ pub(super) async fn preconditions_decide(subject: &dyn Subject) {
     let four = write(&*store, put(Precondition::None, 4.0)).await.unwrap();
     assert_ne!(three, four);
     assert_eq!(order(&store.get(&key).await.unwrap()), Some(4.0));
+}
+
+pub(super) async fn a_guard_sees_what_is_newer_in_its_kind(subject: &dyn Subject) {
+    let (store, other) = (subject.first(), subject.second());
+    let put = |name: &str, listed| {
+        let (key, resource) = tier(name, 1.0);
+        Write::put(key, Precondition::NothingNewerIn(Kind::Tier, listed), resource, None)
+    };
+    let listed = store.list(&Scope::Kind(Kind::Tier)).await.unwrap().revision;
+    create(&*other, network_set("ns", "another-kind")).await;
+    write(&*store, put("b", listed)).await.expect("nothing of the kind at all");
+
+    let refused = |error| matches!(&error, DatastoreError::Conflict { key, current: None } if key.name() == Some("a"));
+    assert!(refused(write(&*store, put("a", listed)).await.unwrap_err()), "one was created");
+    let listed = store.list(&Scope::Kind(Kind::Tier)).await.unwrap().revision;
+    write(&*other, Write::put(tier("b", 0.0).0, Precondition::Present, tier("b", 2.0).1, None)).await.unwrap();
+    assert!(refused(write(&*store, put("a", listed)).await.unwrap_err()), "one was changed");
+    assert!(store.get(&tier("a", 0.0).0).await.unwrap_err().is_not_found());
+    let present = write(&*store, put("b", listed)).await.unwrap_err();
+    assert!(matches!(&present, DatastoreError::Conflict { current: Some(current), .. } if order(current) == Some(2.0)));
+
+    // The first refusal of a batch decides, whichever sort it is.
+    let listed = store.list(&Scope::Kind(Kind::Tier)).await.unwrap().revision;
+    let set = network_set("ns", "another-kind");
+    let error = store.commit(vec![put("a", listed), Write::create(set.0, set.1)].into()).await.unwrap_err();
+    assert!(matches!(error, DatastoreError::AlreadyExists { .. }), "{error}");
+    write(&*other, Write::delete(tier("b", 0.0).0, Precondition::Present)).await.unwrap();
+    write(&*store, put("a", listed)).await.expect("what is deleted is not newer");
+    write(&*store, put("c", listed)).await.expect_err("what was just made is");
+}
+
+/// Many tasks make one object each, but only as long as there are few: the limit holds however they interleave.
+pub(super) async fn guarded_creators_exclude_each_other(subject: &dyn Subject) {
+    const TASKS: usize = 24;
+    const LIMIT: usize = 3;
+    let mut tasks = tokio::task::JoinSet::new();
+    for task in 0..TASKS {
+        let store = if task % 2 == 0 { subject.first() } else { subject.second() };
+        tasks.spawn(async move {
+            loop {
+                let listing = store.list(&Scope::Kind(Kind::Tier)).await.unwrap();
+                if listing.entries.len() >= LIMIT {
+                    return false;
+                }
+                let (key, resource) = tier(&format!("t{task}"), 1.0);
+                let guard = Precondition::NothingNewerIn(Kind::Tier, listing.revision);
+                match write(&*store, Write::put(key, guard, resource, None)).await {
+                    Ok(_) => return true,
+                    Err(error) => assert!(error.is_conflict(), "{error}"),
+                }
+            }
+        });
+    }
+    let made = tasks.join_all().await.into_iter().filter(|made| *made).count();
+    assert_eq!(made, LIMIT);
+    assert_eq!(subject.first().list(&Scope::Kind(Kind::Tier)).await.unwrap().entries.len(), LIMIT);
 }
 
 pub(super) async fn deletes_answer_with_what_was_there(subject: &dyn Subject) {
