@@ -10,7 +10,7 @@ use std::sync::Arc;
 use calico_core::resource::{Kind, Resource, ResourceKey, merge_unknown};
 use serde_json::Value;
 
-use crate::{BadObject, Batch, Change, DatastoreError, Entry, Revision, Stored};
+use crate::{BadObject, Batch, Change, DatastoreError, Entry, MAX_BATCH, Revision, Stored};
 
 /// The document to store: the typed object over what was read, without the revision, which belongs to the store.
 pub(crate) fn encode(resource: &Resource, base: Option<&Value>) -> Value {
@@ -82,6 +82,11 @@ pub(crate) fn decode_value(key: ResourceKey, document: Value, revision: Revision
 /// Refuses a batch that no store may carry out.
 pub(crate) fn check(batch: &Batch) -> Result<(), DatastoreError> {
     let refused = |operation: String| DatastoreError::Refused { operation, source: None };
+    let guards = batch.writes.iter().filter(|write| write.precondition.guard().is_some()).count();
+    let operations = batch.writes.len().saturating_add(guards);
+    if operations > MAX_BATCH {
+        return Err(DatastoreError::TooLarge { operations, limit: MAX_BATCH });
+    }
     let mut keys = std::collections::BTreeSet::new();
     for write in &batch.writes {
         let key = &write.key;

@@ -52,6 +52,14 @@ pub enum DatastoreError {
         /// What is wrong with it.
         reason: String,
     },
+    /// The batch has more operations than a store takes at once. Split it where it need not be atomic.
+    #[error("the batch has {operations} operations, a store takes {limit} at most: split it")]
+    TooLarge {
+        /// How many it has: its writes, guarded ones twice.
+        operations: usize,
+        /// How many there may be.
+        limit: usize,
+    },
     /// The store cannot be reached, or does not answer in time. Retrying later may help.
     #[error("datastore is unavailable: {operation}")]
     Unavailable {

@@ -66,6 +66,6 @@ pub use clock::{Clock, IdSource, SystemClock, SystemIds};
 pub use error::DatastoreError;
 pub use revision::Revision;
 pub use store::{
-    BadObject, Batch, Change, Committed, Datastore, Entry, Listing, Precondition, Scope, Stored, Watch, WatchEvent,
-    Write,
+    BadObject, Batch, Change, Committed, Datastore, Entry, Listing, MAX_BATCH, Precondition, Scope, Stored, Watch,
+    WatchEvent, Write,
 };

@@ -10,6 +10,11 @@ use serde_json::Value;
 
 use crate::{DatastoreError, Revision};
 
+/// Most operations of a batch. Each write is one, and one more if it is [guarded](Precondition::NothingNewerIn). It is what etcd takes
+/// in one transaction unless it is configured otherwise (`max-txn-ops`); every store keeps to it, so that a batch that one of them
+/// takes is taken by all.
+pub const MAX_BATCH: usize = 128;
+
 /// A store of objects with revisions, compare-and-swap and watches.
 ///
 /// # Contract
@@ -23,6 +28,8 @@ use crate::{DatastoreError, Revision};
 /// - A delete of an absent key that [`Precondition::None`] lets pass changes nothing: no event, no new revision.
 /// - A batch that names a key twice, or an object of another kind than its key's, is [`DatastoreError::Refused`]; a key that no
 ///   store can hold (an empty name, a `/` in a name) is [`DatastoreError::InvalidKey`].
+/// - A batch of more than [`MAX_BATCH`] operations is [`DatastoreError::TooLarge`], before anything is sent. Whoever has more to write
+///   makes several batches, where it need not be atomic.
 /// - `metadata.resourceVersion` is never stored; [`Stored::revision`] is the one truth.
 /// - Methods may be called from many tasks at once; dropping a future cancels the wait, not necessarily the write.
 #[async_trait]

@@ -10,7 +10,10 @@ use calico_core::resource::{AffinityOwner, Kind, Resource};
 
 use super::{Client, ClientError, claims};
 use crate::ipam::{Ipam, StoreIpam};
-use crate::{DatastoreError, Precondition, Scope, Stored, Write};
+use crate::{DatastoreError, MAX_BATCH, Precondition, Scope, Stored, Write};
+
+/// Addresses released at a time: each may write its block, the block's claim and its handle, and all of them are one batch.
+const RELEASED_AT_ONCE: usize = MAX_BATCH / 3;
 
 impl Client {
     /// Removes what belongs to a node.
@@ -44,13 +47,12 @@ impl Client {
         // Whoever holds them: the endpoint's own record is all that is left of its handle.
         let release = |address| Release { address, handle: None, sequence: None };
         let releases: Vec<_> = networks.flatten().map(|network| release(network.address())).collect();
-        if releases.is_empty() {
-            return Ok(());
-        }
         // The seed only spreads pauses.
         let [seed, ..] = self.ids.draw().to_ne_bytes();
         let ipam = StoreIpam::new(Arc::clone(&self.store), seed.into());
-        ipam.release_addresses(ReleaseAddresses { releases, now: self.clock.now() }).await?;
+        for releases in releases.chunks(RELEASED_AT_ONCE) {
+            ipam.release_addresses(ReleaseAddresses { releases: releases.to_vec(), now: self.clock.now() }).await?;
+        }
         Ok(())
     }
 }

@@ -433,6 +433,39 @@ async fn a_deleted_node_takes_its_endpoints_addresses_and_claims_along() {
     assert!(again.is_not_found());
 }
 
+/// More endpoints, each with a handle of its own, than one batch may write.
+#[tokio::test]
+async fn a_node_with_many_endpoints_is_deleted_in_several_batches() {
+    use crate::MAX_BATCH;
+    use crate::ipam::{Ipam, StoreIpam};
+    use calico_core::ipam::{Assign, FamilyWant, Holder, Want};
+
+    let (store, client) = client();
+    let node = Resource::Node(Object { metadata: metadata("n1"), spec: calico_core::resource::NodeSpec::default() });
+    client.create(node).await.unwrap();
+    client.create(pool("a", "10.0.0.0/16")).await.unwrap();
+    let ipam = StoreIpam::new(Arc::new(store.clone()), 1);
+    for pod in 0..MAX_BATCH + 10 {
+        let none = || FamilyWant { count: 0, pools: Vec::new() };
+        let request = Assign {
+            node: "n1".into(),
+            holder: Holder { handle: format!("net.{pod}").into(), attributes: std::collections::BTreeMap::new() },
+            want: Want::Any { v4: FamilyWant { count: 1, ..none() }, v6: none() },
+            intended_use: AllowedUse::Workload,
+            namespace_labels: None,
+            max_blocks: 0,
+            seed: 0,
+            now: Fixed.now(),
+        };
+        let address = ipam.assign(request).await.unwrap()[0].address.to_string();
+        client.create(endpoint("n1", &format!("pod{pod}"), &address)).await.unwrap();
+    }
+    client.delete(&ResourceKey::cluster(Kind::Node, "n1"), None).await.unwrap();
+    for kind in [Kind::WorkloadEndpoint, Kind::IpamHandle, Kind::IpamBlock, Kind::BlockAffinity] {
+        assert!(store.list(&Scope::Kind(kind)).await.unwrap().entries.is_empty(), "{kind}");
+    }
+}
+
 #[tokio::test]
 async fn a_rehearsal_answers_as_the_writes_would_and_writes_nothing() {
     let (store, client) = client();

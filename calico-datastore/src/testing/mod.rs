@@ -69,6 +69,7 @@ where
         writing::deletes_answer_with_what_was_there,
         writing::batches_are_atomic,
         writing::impossible_batches_are_refused,
+        writing::batches_have_one_limit_everywhere,
         writing::unknown_fields_survive,
         writing::the_revision_is_never_stored,
         writing::concurrent_counters_lose_nothing,

@@ -6,7 +6,7 @@ use calico_core::resource::{Kind, Resource, ResourceKey};
 use serde_json::json;
 
 use super::{Subject, network_set, tier};
-use crate::{Batch, Change, Datastore, DatastoreError, Precondition, Revision, Scope, Stored, Write};
+use crate::{Batch, Change, Datastore, DatastoreError, MAX_BATCH, Precondition, Revision, Scope, Stored, Write};
 
 /// Commits one write.
 pub(super) async fn write(store: &dyn Datastore, write: Write) -> Result<Revision, DatastoreError> {
@@ -196,6 +196,32 @@ pub(super) async fn impossible_batches_are_refused(subject: &dyn Subject) {
         assert!(matches!(store.get(&odd).await.unwrap_err(), DatastoreError::InvalidKey { .. }));
     }
     assert!(store.list(&Scope::All).await.unwrap().entries.is_empty());
+}
+
+pub(super) async fn batches_have_one_limit_everywhere(subject: &dyn Subject) {
+    let store = subject.first();
+    let writes = |prefix: &str, count: usize, precondition: Precondition| -> Batch {
+        let objects = (0..count).map(|one| tier(&format!("{prefix}{one}"), 1.0));
+        let writes = objects.map(|(key, resource)| Write::put(key, precondition, resource, None));
+        writes.collect::<Vec<_>>().into()
+    };
+    let nothing = || Precondition::NothingNewerIn(Kind::NetworkSet, Revision::from_raw(1));
+    for (prefix, most, precondition) in
+        [("plain", MAX_BATCH, Precondition::Absent), ("guarded", MAX_BATCH / 2, nothing())]
+    {
+        let before = store.list(&Scope::All).await.unwrap();
+        let error = store.commit(writes(prefix, most + 1, precondition)).await.unwrap_err();
+        assert!(matches!(error, DatastoreError::TooLarge { limit: MAX_BATCH, .. }), "{prefix}: {error}");
+        assert!(!error.is_retryable() && !error.is_conflict());
+        assert_eq!(store.list(&Scope::All).await.unwrap(), before, "{prefix}");
+        assert_eq!(store.commit(writes(prefix, most, precondition)).await.unwrap().len(), most, "{prefix}");
+    }
+    // What is refused must fit, too: a store may ask for more to find the reason.
+    let again = store.commit(writes("plain", MAX_BATCH, Precondition::Absent)).await.unwrap_err();
+    assert!(matches!(again, DatastoreError::AlreadyExists { .. }), "{again}");
+    create(&*store, network_set("ns", "newer")).await;
+    let newer = store.commit(writes("other", MAX_BATCH / 2, nothing())).await.unwrap_err();
+    assert!(newer.is_conflict(), "{newer}");
 }
 
 pub(super) async fn unknown_fields_survive(subject: &dyn Subject) {
