@@ -2,8 +2,9 @@
 
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
-use core::net::{Ipv4Addr, Ipv6Addr};
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use serde::Deserialize;
 use serde_json::Value;
 
 use super::shape::{Field, Shape, field, leaf, of, required};
@@ -45,7 +46,24 @@ const RULE_NETS: Shape = Shape::List(&Shape::Leaf { stored: of::<Cidr>, manifest
 
 fn strict_cidr(value: &Value) -> Result<Value, String> {
     let text = value.as_str().ok_or_else(|| "expected text such as 10.0.0.0/24".to_string())?;
-    Cidr::parse_strict(text).map(|cidr| cidr.to_string().into()).map_err(|error| error.to_string())
+    let cidr = Cidr::parse_strict(text).map_err(|error| error.to_string())?;
+    own_family(cidr).map(|cidr| cidr.to_string().into())
+}
+
+fn own_family_cidr(value: &Value) -> Result<Value, String> {
+    let canonical = of::<Cidr>(value)?;
+    Cidr::deserialize(value).map_err(|error| error.to_string()).and_then(own_family).map(|_| canonical)
+}
+
+/// An IPv4 address in IPv6's clothes stands in no packet, so a rule with one would never match.
+fn own_family(cidr: Cidr) -> Result<Cidr, String> {
+    match cidr.address() {
+        IpAddr::V6(address) if cidr.length() >= 96 => address.to_ipv4_mapped().map_or(Ok(cidr), |mapped| {
+            let length = cidr.length() - 96;
+            Err(alloc::format!("no packet has an IPv4-mapped IPv6 address: write {mapped}/{length}"))
+        }),
+        _ => Ok(cidr),
+    }
 }
 
 /// Zero says the same as absence, and is always written.
@@ -178,7 +196,8 @@ static GLOBAL_NETWORK_POLICY: Shape = document![
     field("performanceHints", Shape::Carried),
 ];
 
-static NETWORK_SET: Shape = document![field("nets", CIDRS)];
+static NETWORK_SET: Shape =
+    document![field("nets", Shape::List(&Shape::Leaf { stored: of::<Cidr>, manifest: own_family_cidr }))];
 
 const RULES: Shape = Shape::List(&RULE);
 

@@ -143,6 +143,13 @@ fn a_manifest_is_held_to_names_and_strict_prefixes() {
         ),
         (Kind::Node, json!({"name": "n", "labels": {"a": 1}}), json!({}), vec!["metadata.labels.a"]),
         (Kind::IpPool, json!({"name": "p"}), json!({"cidr": "10.0.0.1/16"}), vec!["spec.cidr"]),
+        (
+            Kind::GlobalNetworkPolicy,
+            json!({"name": "p"}),
+            json!({"ingress": [{"action": "Deny", "source": {"nets": ["::ffff:10.65.0.11/128", "::/0"]}}]}),
+            vec!["spec.ingress[0].source.nets[0]"],
+        ),
+        (Kind::GlobalNetworkSet, json!({"name": "s"}), json!({"nets": ["::ffff:10.0.0.0/104"]}), vec!["spec.nets[0]"]),
         (Kind::Profile, json!({"name": "p"}), json!({"labelsToApply": {"a": "b c"}}), vec!["spec.labelsToApply.a"]),
     ];
     for (kind, metadata, spec, expected) in cases {
