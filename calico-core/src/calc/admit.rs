@@ -135,6 +135,12 @@ impl Policy {
 
 /// Sorts an update, and says what is wrong with its object.
 pub(super) fn admit(update: &Update) -> (Admitted, Option<Problem>) {
+    let (admitted, problem) = sort(update);
+    let unread = || update.value.as_ref()?.metadata()?.unread.first().cloned();
+    (admitted, problem.or_else(|| unread().map(Problem::Metadata)))
+}
+
+fn sort(update: &Update) -> (Admitted, Option<Problem>) {
     let value = update.value.as_ref();
     let wrong = |found: bool| (value.is_some() && !found).then_some(Problem::WrongKind);
     match update.key.kind() {

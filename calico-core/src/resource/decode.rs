@@ -15,7 +15,7 @@ use super::shape::Reading;
 use super::{API_VERSION, Fault, Kind, Metadata, Object, Resource, ResourceKey, Scope, shape, unread};
 
 /// The annotation in which the etcd layout keeps a policy's own name (its key may carry an old tier prefix).
-const NAME_ANNOTATION: &str = "projectcalico.org/metadata";
+pub(super) const NAME_ANNOTATION: &str = "projectcalico.org/metadata";
 
 /// Calls `$body` with `$object` bound to the v3 object, or yields `$other` for IPAM's own kinds.
 macro_rules! with_object {
@@ -40,9 +40,9 @@ impl Resource {
     /// Reads a stored document. Unknown fields are left to the raw document; nulls count as absent; an object that is wrong in a
     /// field that is known is refused, with every fault that was found.
     ///
-    /// Rules and prefixes are the exception: a policy or profile is not absent because of one of them. What is wrong or unknown in a rule is
+    /// What denies traffic is the exception: a policy or profile is not absent because of a rule. What is wrong or unknown in one is
     /// noted in its [`unread`](super::Rule::unread), which makes it deny more or allow nothing. Likewise a network set keeps the
-    /// prefixes that can be read.
+    /// prefixes that can be read, and all of them and tiers what can be read of the metadata.
     ///
     /// # Errors
     /// At least one fault.
@@ -198,12 +198,12 @@ impl Resource {
 
 impl Kind {
     /// Whether it is one of the policy kinds, which carry the policy-name annotation when stored.
-    const fn is_policy(self) -> bool {
+    pub(super) const fn is_policy(self) -> bool {
         matches!(self, Self::NetworkPolicy | Self::GlobalNetworkPolicy)
     }
 }
 
-fn annotated_name(text: &str) -> Result<String, Vec<Fault>> {
+pub(super) fn annotated_name(text: &str) -> Result<String, Vec<Fault>> {
     let path = alloc::format!("metadata.annotations[{NAME_ANNOTATION}]");
     let fault = |reason: &str| vec![Fault::value(&path, Some(text.to_string()), reason)];
     let value: Value = serde_json::from_str(text).map_err(|_| fault("expected JSON such as {\"name\":\"…\"}"))?;

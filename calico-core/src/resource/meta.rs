@@ -1,9 +1,12 @@
 //! Object metadata, the part of Kubernetes' `ObjectMeta` that a v3 object carries.
 
+use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::string::String;
 
 use serde::{Deserialize, Serialize};
+
+use super::Fault;
 
 /// Metadata of a v3 object.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -31,4 +34,7 @@ pub struct Metadata {
     /// Free annotations.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub annotations: BTreeMap<String, String>,
+    /// What of the stored metadata cannot be read; the object counts without it.
+    #[serde(skip)]
+    pub unread: Box<[Fault]>,
 }

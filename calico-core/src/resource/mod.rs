@@ -9,6 +9,7 @@ mod check;
 mod decode;
 mod defaults;
 mod fault;
+mod header;
 mod ip_pool;
 mod ipam;
 mod key;

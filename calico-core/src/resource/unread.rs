@@ -7,8 +7,12 @@
 //! specification itself that is not known may narrow the whole policy, so it counts for each of its rules. An action that is not
 //! known counts as Deny.
 //!
-//! Only where a policy's own selector, order, types or tier cannot be read is it refused altogether: whom it concerns is then
-//! anybody's guess.
+//! Rules that are no list stand for one rule whose action is not known: their direction is governed and denied. Whether a policy
+//! is meant for hosts alone (`doNotTrack` and the like) decides nothing if it cannot be read, but counts as a field that is not
+//! known. So do labels that a profile hands down.
+//!
+//! Only where a policy's own selectors, order, types or tier cannot be read is it refused altogether: whom it concerns is then
+//! anybody's guess. The header does not matter ([`header`]).
 //!
 //! A network set keeps the prefixes that can be read: were it absent for one bad entry, rules that deny its members would deny
 //! nobody.
@@ -23,7 +27,7 @@ use alloc::vec::Vec;
 use serde_json::{Map, Value, json};
 
 use super::path::Path;
-use super::{Fault, Kind, Resource, Rule};
+use super::{Fault, Kind, Resource, Rule, header};
 
 /// What of a stored rule or list of prefixes is not understood.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -62,18 +66,47 @@ pub(super) fn mark_unknown(resource: &mut Resource, document: &Value) {
     }
 }
 
-/// Reads a document that `read` refuses for `faults`, if those are of rules or prefixes alone: without the parts that are refused.
+/// Reads a document that `read` refuses for `faults`, if those are of rules, prefixes or metadata alone: without the parts that are
+/// refused.
 pub(super) fn salvage(
     kind: Kind,
     document: &Value,
     faults: Vec<Fault>,
     read: impl Fn(&Value) -> Result<Resource, Vec<Fault>>,
 ) -> Result<Resource, Vec<Fault>> {
-    match kind {
-        Kind::NetworkSet | Kind::GlobalNetworkSet => return salvage_nets(document, faults, read),
-        kind if !has_rules(kind) => return Err(faults),
-        _ => {}
+    let is_set = matches!(kind, Kind::NetworkSet | Kind::GlobalNetworkSet);
+    if !is_set && !has_rules(kind) && kind != Kind::Tier {
+        return Err(faults);
     }
+    let mut rest = document.clone();
+    let Some(of_header) = header::keep_readable(kind, &mut rest) else { return Err(faults) };
+    let found = match read(&rest) {
+        Ok(mut resource) => {
+            mark_unknown(&mut resource, document);
+            Ok(resource)
+        }
+        Err(further) if kind == Kind::Tier => Err(further),
+        Err(further) if is_set => salvage_nets(&rest, further, read),
+        Err(further) => salvage_rules(kind, &rest, further, read),
+    };
+    match found {
+        Ok(mut resource) => {
+            if let Some(metadata) = resource.metadata_mut() {
+                metadata.unread = of_header.into();
+            }
+            Ok(resource)
+        }
+        Err(further) => Err(of_header.into_iter().chain(further).collect()),
+    }
+}
+
+/// The rules that can be read, and what can be read of the others.
+fn salvage_rules(
+    kind: Kind,
+    document: &Value,
+    faults: Vec<Fault>,
+    read: impl Fn(&Value) -> Result<Resource, Vec<Fault>>,
+) -> Result<Resource, Vec<Fault>> {
     let mut findings = unknown_fields(kind, document);
     let mut rest = document.clone();
     let mut found = faults.clone();
@@ -135,7 +168,9 @@ pub(super) fn write_back(resource: &Resource, document: &mut Value) {
     for (list, rules) in LISTS.into_iter().zip(resource.rules()) {
         let unread = rules.iter().enumerate().filter_map(|(index, rule)| Some((index, rule.unread.as_ref()?)));
         for (index, unread) in unread {
-            if let Some(slot) = document.get_mut("spec").and_then(|spec| spec.get_mut(list)?.get_mut(index)) {
+            let Some(stored) = document.get_mut("spec").and_then(|spec| spec.get_mut(list)) else { continue };
+            let is_list = unread.faults.iter().all(|fault| fault.path.strip_prefix("spec.") != Some(list));
+            if let Some(slot) = if is_list { stored.get_mut(index) } else { Some(stored) } {
                 slot.clone_from(&unread.document);
             }
         }
@@ -178,9 +213,10 @@ fn unknown_fields(kind: Kind, document: &Value) -> Findings {
 
 impl Findings {
     fn add(&mut self, fault: Fault) {
-        match place(&fault.path) {
-            Some((place, _)) => self.rules.entry(place).or_default().push(fault),
-            None => self.common.push(fault),
+        match part(&fault.path) {
+            Some(Part::Rule(place, _)) => self.rules.entry(place).or_default().push(fault),
+            Some(Part::List(list)) => self.rules.entry((list, 0)).or_default().push(fault),
+            Some(Part::Field(_)) | None => self.common.push(fault),
         }
     }
 
@@ -192,7 +228,10 @@ impl Findings {
                 if faults.is_empty() {
                     continue;
                 }
-                let stored = document.get("spec").and_then(|spec| spec.get(list)?.get(index));
+                let stored = document.get("spec").and_then(|spec| match spec.get(list)? {
+                    Value::Array(rules) => rules.get(index),
+                    other => Some(other),
+                });
                 rule.unread = Some(Box::new(Unread::new(faults, stored.cloned().unwrap_or_default())));
             }
         }
@@ -207,30 +246,77 @@ fn place(path: &str) -> Option<(Place, &str)> {
     Some(((list, index.parse().ok()?), inside.strip_prefix('.').unwrap_or_default()))
 }
 
-/// Takes what is at fault out of a document. Says whether that was possible: it is not where a fault is outside of rules.
+/// What a fault takes with it.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+enum Part<'a> {
+    /// What lies in the rule at this path, or the whole rule.
+    Rule(Place, &'a str),
+    /// All rules of a direction.
+    List(&'static str),
+    /// Another field of the specification.
+    Field(&'static str),
+}
+
+/// Fields of a specification without which its rules deny more or allow nothing, but still mean something.
+const FIELDS: [&str; 4] = ["doNotTrack", "preDNAT", "applyOnForward", "labelsToApply"];
+
+/// None if nobody knows whom the rest would concern.
+fn part(path: &str) -> Option<Part<'_>> {
+    if let Some((place, inside)) = place(path) {
+        // Of a list that has a bad element the whole goes.
+        return Some(Part::Rule(place, inside.split('[').next().unwrap_or_default()));
+    }
+    let name = path.strip_prefix("spec.")?;
+    let list = LISTS.into_iter().find(|list| *list == name).map(Part::List);
+    list.or_else(|| FIELDS.into_iter().find(|field| name.split('.').next() == Some(field)).map(Part::Field))
+}
+
+/// Takes what is at fault out of a document. Says whether that was possible and changed anything.
 fn take_out(faults: &[Fault], document: &mut Value) -> bool {
-    let places: Option<BTreeSet<_>> = faults
-        .iter()
-        .map(|fault| place(&fault.path))
-        .map(|found| {
-            let (place, inside) = found?;
-            // Of a list that has a bad element the whole goes.
-            Some((place, inside.split('[').next().unwrap_or_default()))
-        })
-        .collect();
+    let parts: Option<BTreeSet<_>> = faults.iter().map(|fault| part(&fault.path)).collect();
+    let Some(spec) = document.get_mut("spec").and_then(Value::as_object_mut) else { return false };
     let mut changed = false;
-    for ((list, index), inside) in places.into_iter().flatten() {
-        let rule = document.get_mut("spec").and_then(|spec| spec.get_mut(list)?.get_mut(index));
-        let Some(rule) = rule else { continue };
-        match rule.as_object_mut() {
-            Some(members) if !inside.is_empty() => changed |= take_field(members, inside),
-            _ => {
-                *rule = json!({ "action": "Deny" });
-                changed = true;
-            }
-        }
+    for part in parts.into_iter().flatten() {
+        changed |= match part {
+            Part::Rule(place, inside) => take_of_rule(spec, place, inside),
+            Part::List(list) => take_list(spec, list),
+            Part::Field(field) => take_of_field(spec, field),
+        };
     }
     changed
+}
+
+fn take_of_rule(spec: &mut Map<String, Value>, (list, index): Place, inside: &str) -> bool {
+    let Some(rule) = spec.get_mut(list).and_then(|rules| rules.get_mut(index)) else { return false };
+    match rule.as_object_mut() {
+        Some(members) if !inside.is_empty() => take_field(members, inside),
+        _ => {
+            *rule = json!({ "action": "Deny" });
+            true
+        }
+    }
+}
+
+fn take_list(spec: &mut Map<String, Value>, list: &str) -> bool {
+    // Where the directions follow from the rules, egress may have had none: then ingress is governed even without rules.
+    let implied = spec.get("types").is_none_or(|types| types.is_null() || *types == json!([]));
+    if list == "egress" && implied {
+        spec.insert("types".into(), json!(["Ingress", "Egress"]));
+    }
+    let deny = json!([{ "action": "Deny" }]);
+    spec.insert(list.into(), deny.clone()) != Some(deny)
+}
+
+fn take_of_field(spec: &mut Map<String, Value>, field: &str) -> bool {
+    match spec.get_mut(field).and_then(Value::as_object_mut) {
+        Some(labels) if field == "labelsToApply" => {
+            let before = labels.clone();
+            header::keep_texts(labels);
+            *labels != before
+        }
+        // Flags that can be read but exclude each other are those of a policy for hosts.
+        _ => !spec.get(field).is_some_and(Value::is_boolean) && spec.shift_remove(field).is_some(),
+    }
 }
 
 /// Takes a field out, or if it is not there (it is missing, then) what it is missing from; says whether anything changed.

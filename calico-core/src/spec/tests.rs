@@ -1,5 +1,6 @@
 //! One small cluster, and what each feature of the semantics changes in it.
 
+use alloc::string::ToString;
 use alloc::vec::Vec;
 use core::net::IpAddr;
 
@@ -181,6 +182,76 @@ fn a_lost_condition_never_allows_more_than_was_meant() {
         }
     }
     assert!(changed > 100, "only {changed} decisions depended on a lost condition");
+}
+
+/// Whatever member of a stored policy or profile somebody made unreadable, apart from what says whom a policy concerns: nothing is
+/// allowed that was denied. (Null is no such value: it says the same as absence.)
+#[test]
+fn a_member_that_cannot_be_read_never_allows_more() {
+    let mut changed = 0;
+    for seed in 0..400 {
+        std::println!("seed {seed}");
+        let mut generator = Generator::new(seed);
+        let objects = generator.cluster(60);
+        let judged: Vec<_> =
+            objects.iter().filter(|(_, object)| rules_of(&mut (***object).clone()).is_some()).collect();
+        if judged.is_empty() {
+            continue;
+        }
+        let (key, object) = generator.random.pick(&judged);
+        let mut document = object.encode();
+        if Resource::decode(key.kind(), &document).is_err() {
+            // Contradictions in what is for hosts alone.
+            continue;
+        }
+        let mut members = Vec::new();
+        members_of(&document, "", &mut members);
+        let member = generator.random.pick(&members);
+        let value = document.pointer_mut(&member).unwrap();
+        *value = match value {
+            Value::Array(_) => generator.random.pick(&[json!({}), json!("Deny"), json!(7), json!(true)]),
+            Value::Object(_) => generator.random.pick(&[json!([1]), json!("Deny"), json!(7), json!(true)]),
+            // A number may be a port, and text another name.
+            _ => generator.random.pick(&[json!([1]), json!({"a": 1})]),
+        };
+        let mut spoilt = Resource::decode(key.kind(), &document)
+            .unwrap_or_else(|faults| panic!("{key} is absent for {member}: {faults:?}"));
+        spoilt.adopt_key(key);
+        let meant = Cluster::new(objects.values().map(|object| &**object));
+        let decided = Cluster::new(objects.iter().map(|(one, object)| if one == key { &spoilt } else { &**object }));
+        for endpoint in objects.keys().filter(|key| key.kind() == Kind::WorkloadEndpoint) {
+            for _ in 0..60 {
+                let flow = generator.flow();
+                let both = |cluster: &Cluster| [cluster.ingress(endpoint, &flow), cluster.egress(endpoint, &flow)];
+                for (meant, decided) in both(&meant).into_iter().zip(both(&decided)) {
+                    assert!(decided == DENY || meant == ALLOW, "{key} without {member}: {endpoint} {flow:?}");
+                    changed += usize::from(meant != decided);
+                }
+            }
+        }
+    }
+    assert!(changed > 100, "only {changed} decisions depended on what could not be read");
+}
+
+/// Pointers to the members of a stored document, at any depth, that do not say whom a policy concerns or what labels a profile gives.
+fn members_of(value: &Value, path: &str, found: &mut Vec<String>) {
+    let concerned =
+        ["selector", "order", "types", "tier", "namespaceSelector", "serviceAccountSelector", "labelsToApply"];
+    let inner: Vec<(String, &Value)> = match value {
+        Value::Object(members) => members.iter().map(|(name, value)| (name.replace('/', "~1"), value)).collect(),
+        Value::Array(items) => items.iter().enumerate().map(|(index, item)| (index.to_string(), item)).collect(),
+        _ => Vec::new(),
+    };
+    for (name, value) in inner {
+        if path == "/spec" && concerned.contains(&&*name) {
+            continue;
+        }
+        let path = [path, "/", &name].concat();
+        members_of(value, &path, found);
+        if path != "/spec" {
+            found.push(path);
+        }
+    }
 }
 
 fn rules_of(resource: &mut Resource) -> Option<[&mut Vec<Rule>; 2]> {

@@ -52,7 +52,11 @@ fn policy_names_of_old_writers_are_restored() {
     document["metadata"]["annotations"] = json!({NAME_ANNOTATION: "{\"name\":\"other\"}"});
     assert_eq!(name(&document).unwrap(), "other");
     document["metadata"]["annotations"] = json!({NAME_ANNOTATION: "other"});
-    assert_eq!(paths(&name(&document).unwrap_err()), ["metadata.annotations[projectcalico.org/metadata]"]);
+    // The key says the name, then.
+    let resource = Resource::decode(Kind::GlobalNetworkPolicy, &document).unwrap();
+    let metadata = resource.metadata().unwrap();
+    assert_eq!(metadata.name, "default.allow-dns");
+    assert_eq!(paths(&metadata.unread), ["metadata.annotations[projectcalico.org/metadata]"]);
 }
 
 #[test]

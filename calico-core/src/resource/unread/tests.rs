@@ -164,6 +164,97 @@ fn a_network_set_keeps_the_prefixes_that_can_be_read() {
     assert!(Resource::decode(Kind::NetworkSet, &json!({"metadata": {"labels": 1}, "spec": {"nets": [1]}})).is_err());
 }
 
+#[test]
+fn a_header_that_cannot_be_read_takes_no_policy_away() {
+    for (member, value, path) in [
+        ("uid", json!(5), "metadata.uid"),
+        ("name", json!([]), "metadata.name"),
+        ("labels", json!({"a": 1, "b": "c", "d": {}}), "metadata.labels.a"),
+        ("labels", json!("x"), "metadata.labels"),
+        ("annotations", json!([1]), "metadata.annotations"),
+        ("annotations", json!({"projectcalico.org/metadata": "x"}), "metadata.annotations[projectcalico.org/metadata]"),
+    ] {
+        for kind in [KIND, Kind::NetworkPolicy, Kind::Profile] {
+            let mut document = policy(json!({"action": "Deny"}));
+            document["metadata"][member] = value.clone();
+            document["kind"] = json!(5);
+            if kind == Kind::Profile && path.ends_with(']') {
+                continue;
+            }
+            let resource = Resource::decode(kind, &document).unwrap();
+            assert_eq!(resource.metadata().unwrap().unread[0].path, path);
+            let [ingress, _] = resource.rules();
+            assert_eq!(ingress[0].action, Action::Deny);
+            // A profile has no selector; there these are fields that it does not know.
+            assert_eq!(ingress[1].unread.is_some(), kind == Kind::Profile);
+            if let Some(label) = resource.metadata().unwrap().labels.get("b") {
+                assert_eq!((label.as_str(), &*resource.metadata().unwrap().labels["a"]), ("c", "1"));
+            }
+        }
+    }
+    let tier = json!({"metadata": 7, "spec": {"order": 3}});
+    assert!(matches!(Resource::decode(Kind::Tier, &tier), Ok(Resource::Tier(tier)) if tier.spec.order == Some(3.0)));
+    assert!(Resource::decode(Kind::Tier, &json!({"metadata": 7, "spec": {"order": "x"}})).is_err());
+    assert!(Resource::decode(Kind::Node, &json!({"metadata": 7, "spec": {}})).is_err());
+}
+
+#[test]
+fn rules_that_are_no_list_deny_their_direction() {
+    for stored in [json!({}), json!("Deny"), json!(7)] {
+        for (list, types) in [("ingress", None), ("egress", Some(json!(["Ingress", "Egress"])))] {
+            let document = json!({"metadata": {"name": "x"}, "spec": {"selector": "all()", list: stored}});
+            for kind in [KIND, Kind::Profile] {
+                let resource = Resource::decode(kind, &document).unwrap();
+                let rules = resource.rules().concat();
+                let path = ["spec.", list].concat();
+                assert_eq!((rules.len(), rules[0].action), (1, Action::Deny));
+                assert!(faults(&rules[0]).contains(&&*path));
+                assert_eq!(resource.rules()[usize::from(list == "egress")].len(), 1);
+                assert_eq!(resource.document()["spec"][list], stored);
+                assert_eq!(merge_unknown(kind, &document, resource.encode())["spec"][list], stored);
+                if kind == KIND {
+                    assert_eq!(resource.document()["spec"].get("types"), types.as_ref());
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn other_fields_of_a_specification_count_for_every_rule() {
+    let mut document = policy(json!({"action": "Deny"}));
+    document["spec"]["doNotTrack"] = json!("maybe");
+    let resource = Resource::decode(KIND, &document).unwrap();
+    assert!(resource.rules().concat().iter().all(|rule| faults(rule) == ["spec.doNotTrack"]));
+    let labels = json!({"a": "b", "c": 1, "d": []});
+    let document = json!({"spec": {"ingress": [{"action": "Allow"}], "labelsToApply": labels}});
+    let Resource::Profile(profile) = Resource::decode(Kind::Profile, &document).unwrap() else {
+        unreachable!("decoded as another kind")
+    };
+    assert!(profile.spec.ingress[0].unread.is_some());
+    assert_eq!(json!(profile.spec.labels_to_apply), json!({"a": "b", "c": "1"}));
+    // For hosts alone, and contradictory: absent.
+    let mut document = policy(json!({"action": "Deny"}));
+    document["spec"]["preDNAT"] = json!(true);
+    assert!(Resource::decode(KIND, &document).is_err());
+}
+
+#[test]
+fn labels_of_a_network_set_are_taken_for_text() {
+    let set = |metadata: Value| json!({"metadata": metadata, "spec": {"nets": ["10.0.0.0/8", 1]}});
+    let read = |metadata| Resource::decode(Kind::GlobalNetworkSet, &set(metadata));
+    let labels = json!({"a": 1, "b": true, "c": null, "d": "x"});
+    let Resource::GlobalNetworkSet(object) = read(json!({"uid": 5, "labels": labels})).unwrap() else {
+        unreachable!("decoded as another kind")
+    };
+    assert_eq!(json!(object.metadata.labels), json!({"a": "1", "b": "true", "c": "", "d": "x"}));
+    assert_eq!((object.metadata.unread.len(), object.spec.nets.len()), (4, 1));
+    assert!(object.spec.unread.is_some());
+    for metadata in [json!({"labels": {"a": []}}), json!({"labels": {"a": {}}}), json!({"labels": ["a"]}), json!("a")] {
+        assert!(read(metadata).is_err());
+    }
+}
+
 proptest! {
     /// Whatever stands in a rule: the policy stays, its document is kept, and a rule that is not read in full is marked.
     #[test]
