@@ -23,6 +23,13 @@ pub const ORCHESTRATOR_LABEL: &str = "projectcalico.org/orchestrator";
 /// Order of a tier that gives none.
 const DEFAULT_TIER_ORDER: f64 = 1_000_000.0;
 
+/// The tiers that upstream creates in every cluster, with the order and the action that they must keep.
+pub(super) const FIXED_TIERS: [(&str, f64, DefaultAction); 3] = [
+    (DEFAULT_TIER, DEFAULT_TIER_ORDER, DefaultAction::Deny),
+    ("kube-admin", 1_000.0, DefaultAction::Pass),
+    ("kube-baseline", 10_000_000.0, DefaultAction::Pass),
+];
+
 impl Resource {
     /// Fills what upstream's client fills on create and update: a policy's tier, types and tier label, a pool's block size and node
     /// selector, a tier's order and action, a workload endpoint's name and labels. Filling twice changes nothing more.
@@ -40,11 +47,10 @@ impl Resource {
                 fill_policy(&mut policy.metadata, &mut spec.tier, &mut spec.types, &spec.ingress, &spec.egress);
             }
             Self::Tier(tier) => {
-                tier.spec.order.get_or_insert(DEFAULT_TIER_ORDER);
-                tier.spec.default_action.get_or_insert(match tier.metadata.name.as_str() {
-                    "kube-admin" | "kube-baseline" => DefaultAction::Pass,
-                    _ => DefaultAction::Deny,
-                });
+                let fixed = FIXED_TIERS.into_iter().find(|(name, ..)| *name == tier.metadata.name);
+                let (_, order, action) = fixed.unwrap_or((DEFAULT_TIER, DEFAULT_TIER_ORDER, DefaultAction::Deny));
+                tier.spec.order.get_or_insert(order);
+                tier.spec.default_action.get_or_insert(action);
             }
             Self::IpPool(pool) => {
                 pool.spec.block_size = Some(pool.spec.block_length());
@@ -91,19 +97,13 @@ impl Resource {
 
     /// The tiers that upstream creates in every cluster.
     pub fn initial_tiers() -> Vec<Self> {
-        [
-            (DEFAULT_TIER, 1_000_000.0, DefaultAction::Deny),
-            ("kube-admin", 1_000.0, DefaultAction::Pass),
-            ("kube-baseline", 10_000_000.0, DefaultAction::Pass),
-        ]
-        .into_iter()
-        .map(|(name, order, action)| {
+        let tier = |(name, order, action): (&str, f64, DefaultAction)| {
             Self::Tier(Object {
                 metadata: Metadata { name: name.into(), ..Metadata::default() },
                 spec: super::TierSpec { order: Some(order), default_action: Some(action) },
             })
-        })
-        .collect()
+        };
+        FIXED_TIERS.into_iter().map(tier).collect()
     }
 }
 
@@ -133,6 +133,11 @@ pub fn implied_types(ingress: &[Rule], egress: &[Rule]) -> Vec<PolicyType> {
 }
 
 impl Kind {
+    /// Whether every cluster has the object of that name, stored, as it must stay.
+    pub fn is_fixed(self, name: &str) -> bool {
+        self == Self::Tier && FIXED_TIERS.iter().any(|(fixed, ..)| *fixed == name)
+    }
+
     /// Whether the object of that name exists without being stored and cannot be written.
     pub fn is_built_in(self, name: &str) -> bool {
         self == Self::Profile && name == DEFAULT_ALLOW_PROFILE
@@ -180,8 +185,15 @@ mod tests {
         let pool =
             filled(Kind::IpPool, json!({"name": "p"}), json!({"cidr": "10.0.0.0/16", "allowedUses": []})).unwrap();
         assert_eq!(pool["spec"]["allowedUses"], json!(["Workload", "Tunnel"]));
-        let tier = filled(Kind::Tier, json!({"name": "t"}), json!({})).unwrap();
-        assert_eq!(tier["spec"], json!({"order": 1_000_000, "defaultAction": "Deny"}));
+        for (name, order, action) in [
+            ("t", 1_000_000, "Deny"),
+            ("default", 1_000_000, "Deny"),
+            ("kube-admin", 1_000, "Pass"),
+            ("kube-baseline", 10_000_000, "Pass"),
+        ] {
+            let tier = filled(Kind::Tier, json!({"name": name}), json!({})).unwrap();
+            assert_eq!(tier["spec"], json!({"order": order, "defaultAction": action}), "{name}");
+        }
     }
 
     #[test]

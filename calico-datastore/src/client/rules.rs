@@ -8,9 +8,6 @@ use super::rehearsal::Made;
 use super::{ClientError, pool};
 use crate::{BadObject, Datastore, DatastoreError, Listing, Precondition, Revision, Scope, Stored};
 
-/// Tiers that upstream's policies rely on.
-const FIXED_TIERS: [&str; 3] = ["default", "kube-admin", "kube-baseline"];
-
 /// Whether a key is that of the profile that exists without being stored.
 pub(super) fn is_built_in(key: &ResourceKey) -> bool {
     key.kind() == Kind::Profile && key.name() == Some(DEFAULT_ALLOW_PROFILE)
@@ -92,7 +89,7 @@ pub(super) async fn before_delete(store: &dyn Datastore, key: &ResourceKey) -> R
 }
 
 async fn before_tier_delete(store: &dyn Datastore, key: &ResourceKey, name: &str) -> Result<(), ClientError> {
-    if FIXED_TIERS.contains(&name) {
+    if Kind::Tier.is_fixed(name) {
         return Err(protected("Delete", key));
     }
     for kind in [Kind::NetworkPolicy, Kind::GlobalNetworkPolicy] {

@@ -229,6 +229,31 @@ fn what_the_datastore_would_refuse_is_found_before_the_first_write() {
     cluster.done("create -f - --skip-exists", &skipped);
 }
 
+/// Left out is not changed: a tier given by its name alone keeps its own order, not that of any tier.
+#[test]
+fn the_clusters_own_tiers_stay_as_they_are() {
+    let cluster = cluster();
+    cluster.done("apply -f -", &policy("one", "{}"));
+    let before = revision(&cluster);
+    let tier = |name: &str, spec: &str| {
+        format!("apiVersion: projectcalico.org/v3\nkind: Tier\nmetadata: {{name: {name}}}\nspec: {spec}\n")
+    };
+    for (name, action) in [("default", "Pass"), ("kube-admin", "Deny"), ("kube-baseline", "Deny")] {
+        for (field, value) in [("order", "7"), ("defaultAction", action)] {
+            let spec = format!("{{{field}: {value}}}");
+            for verb in ["apply", "replace", "create", "validate"] {
+                let run = cluster.type_in(&format!("{verb} -f -"), &tier(name, &spec));
+                let told = format!("spec.{field} = '{value}' (the {name} tier must have");
+                assert!(run.code == 1 && run.stderr.contains(&told), "{run:?}");
+            }
+        }
+        for verb in ["apply", "replace"] {
+            cluster.done(&format!("{verb} -f -"), &tier(name, "{}"));
+        }
+    }
+    assert_eq!(revision(&cluster), before, "nothing was written");
+}
+
 #[test]
 fn the_same_object_twice_is_refused() {
     let cluster = cluster();

@@ -6,10 +6,11 @@ use core::net::{IpAddr, Ipv4Addr};
 use super::Checker;
 use super::rules::{GlobalWord, Place};
 use crate::net::{Cidr, Family};
+use crate::resource::defaults::FIXED_TIERS;
 use crate::resource::path::Path;
 use crate::resource::{
-    AllowedUse, DefaultAction, EncapMode, GlobalNetworkPolicySpec, IpPoolSpec, IpamBlock, NetworkPolicySpec, NodeSpec,
-    PolicyType, ProfileSpec, TierSpec, WorkloadEndpointSpec,
+    AllowedUse, EncapMode, GlobalNetworkPolicySpec, IpPoolSpec, IpamBlock, NetworkPolicySpec, NodeSpec, PolicyType,
+    ProfileSpec, TierSpec, WorkloadEndpointSpec,
 };
 
 impl Checker {
@@ -154,12 +155,7 @@ impl Checker {
 
     /// Upstream's three tiers have a fixed place and action.
     pub(super) fn tier(&mut self, name: &str, tier: &TierSpec, spec: &Path<'_>) {
-        let (order, action) = match name {
-            "default" => (1_000_000.0, DefaultAction::Deny),
-            "kube-admin" => (1_000.0, DefaultAction::Pass),
-            "kube-baseline" => (10_000_000.0, DefaultAction::Pass),
-            _ => return,
-        };
+        let Some((_, order, action)) = FIXED_TIERS.into_iter().find(|(fixed, ..)| *fixed == name) else { return };
         if !self.is_manifest() {
             return;
         }
