@@ -46,6 +46,7 @@
 mod clock;
 mod document;
 mod error;
+mod etcd_config;
 mod key;
 mod precondition;
 mod revision;
@@ -64,6 +65,7 @@ pub mod testing;
 
 pub use clock::{Clock, IdSource, SystemClock, SystemIds};
 pub use error::DatastoreError;
+pub use etcd_config::{EtcdConfig, Pem};
 pub use revision::Revision;
 pub use store::{
     BadObject, Batch, Change, Committed, Datastore, Entry, Listing, MAX_BATCH, Precondition, Scope, Stored, Watch,

@@ -6,8 +6,8 @@
 //! The connection is made by the first request and again by the next one if that fails, so a program may start while etcd is
 //! away. What etcd refuses (credentials, permissions, too large a batch) is told apart from what may work later.
 
-mod config;
 mod error;
+mod options;
 #[cfg(test)]
 mod server;
 #[cfg(test)]
@@ -23,11 +23,12 @@ use calico_core::resource::ResourceKey;
 use etcd_client::{Client, ConnectOptions, GetOptions, KeyValue};
 use tokio::sync::OnceCell;
 
-pub use self::config::{EtcdConfig, Pem};
 use self::error::{sort, timed_out};
 use self::watch::EtcdWatch;
 use crate::key::{self, PathRange};
-use crate::{Batch, Committed, Datastore, DatastoreError, Entry, Listing, Revision, Scope, Stored, Watch, document};
+use crate::{
+    Batch, Committed, Datastore, DatastoreError, Entry, EtcdConfig, Listing, Revision, Scope, Stored, Watch, document,
+};
 
 /// Keys in one page of a listing: some hundred kilobytes of usual objects, far below gRPC's 4 MiB.
 const PAGE: i64 = 500;

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
-use super::{EtcdConfig, EtcdStore};
-use crate::{Datastore, Scope};
+use super::EtcdStore;
+use crate::{Datastore, EtcdConfig, Scope};
 
 pub(super) struct Server {
     process: Option<Child>,

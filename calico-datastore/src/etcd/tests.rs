@@ -10,7 +10,7 @@ use super::server::Server;
 use super::*;
 use crate::sync::{SyncEvent, SyncOptions, Syncer};
 use crate::testing::{Subject, conformance, next, tier};
-use crate::{WatchEvent, Write};
+use crate::{Pem, WatchEvent, Write};
 
 async fn client(server: &Server) -> Client {
     Client::connect(server.config().endpoints, None).await.unwrap()

@@ -12,6 +12,8 @@ mod patient;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use calico_datastore::{EtcdConfig, Pem};
+
 pub use file::FileError;
 pub use open::{OpenError, open, open_existing, open_in_place};
 pub use patient::PatientStore;
@@ -31,52 +33,7 @@ pub enum StoreConfig {
         path: PathBuf,
     },
     /// etcd version 3, in upstream's layout.
-    Etcd(EtcdSettings),
-}
-
-/// How to reach etcd.
-#[derive(Clone, PartialEq, Eq, Default)]
-#[non_exhaustive]
-pub struct EtcdSettings {
-    /// URLs.
-    pub endpoints: Vec<String>,
-    /// User name and password.
-    pub credentials: Option<(String, String)>,
-    /// Certificate of the authority that signed the server's.
-    pub ca: Option<Pem>,
-    /// Client certificate and key.
-    pub identity: Option<(Pem, Pem)>,
-}
-
-/// PEM text, or the file that has it.
-#[derive(Clone, PartialEq, Eq)]
-#[expect(clippy::exhaustive_enums, reason = "upstream's configuration has these two forms")]
-pub enum Pem {
-    /// In a file.
-    File(PathBuf),
-    /// Given inline.
-    Text(String),
-}
-
-/// Secrets stay out of logs.
-impl std::fmt::Debug for EtcdSettings {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("EtcdSettings")
-            .field("endpoints", &self.endpoints)
-            .field("user", &self.credentials.as_ref().map(|(user, _)| user))
-            .field("ca", &self.ca)
-            .field("identity", &self.identity)
-            .finish()
-    }
-}
-
-impl std::fmt::Debug for Pem {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::File(path) => path.fmt(f),
-            Self::Text(_) => f.write_str("inline PEM"),
-        }
-    }
+    Etcd(EtcdConfig),
 }
 
 /// What decides about the datastore.
@@ -249,7 +206,7 @@ impl Settings {
         }
     }
 
-    fn etcd(self) -> Result<EtcdSettings, ConfigError> {
+    fn etcd(self) -> Result<EtcdConfig, ConfigError> {
         let given = |text: Option<String>| text.filter(|text| !text.is_empty());
         if given(self.discovery).is_some() {
             return Err(ConfigError::Discovery);
@@ -276,7 +233,7 @@ impl Settings {
             (None, None) => None,
             _ => return Err(ConfigError::HalfIdentity),
         };
-        Ok(EtcdSettings { endpoints, credentials: given(self.username).zip(given(self.password)), ca, identity })
+        Ok(EtcdConfig { endpoints, credentials: given(self.username).zip(given(self.password)), ca, identity })
     }
 }
 

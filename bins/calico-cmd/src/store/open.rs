@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use calico_datastore::Datastore;
+#[cfg(feature = "etcd")]
+use calico_datastore::etcd::EtcdStore;
 use calico_datastore::sqlite::{SqliteError, SqliteOptions, SqliteStore};
 
 use super::{DEFAULT_PATH, PATH_ENV, StoreConfig};
@@ -95,7 +97,10 @@ async fn open_with(config: &StoreConfig, options: SqliteOptions) -> Result<Arc<d
     match config {
         StoreConfig::Sqlite { path } => open_sqlite(path, options),
         #[cfg(feature = "etcd")]
-        StoreConfig::Etcd(settings) => open_etcd(settings).await,
+        StoreConfig::Etcd(config) => match EtcdStore::connect(config.clone()).await {
+            Ok(store) => Ok(Arc::new(store)),
+            Err(source) => Err(OpenError::Etcd { source }),
+        },
         #[cfg(not(feature = "etcd"))]
         StoreConfig::Etcd(_) => Err(OpenError::WithoutEtcd),
     }
@@ -126,26 +131,6 @@ fn make_default_directory(path: &Path, default: &Path) -> Result<(), SqliteError
             .create(directory)
             .map_err(|source| SqliteError::Open { path: directory.to_owned(), source }),
         None => Ok(()),
-    }
-}
-
-#[cfg(feature = "etcd")]
-async fn open_etcd(settings: &super::EtcdSettings) -> Result<Arc<dyn Datastore>, OpenError> {
-    use calico_datastore::etcd::{self, EtcdConfig, EtcdStore};
-
-    let pem = |pem: &super::Pem| match pem {
-        super::Pem::File(path) => etcd::Pem::File(path.clone()),
-        super::Pem::Text(text) => etcd::Pem::Text(text.clone()),
-    };
-    let config = EtcdConfig {
-        endpoints: settings.endpoints.clone(),
-        ca: settings.ca.as_ref().map(pem),
-        identity: settings.identity.as_ref().map(|(certificate, key)| (pem(certificate), pem(key))),
-        credentials: settings.credentials.clone(),
-    };
-    match EtcdStore::connect(config).await {
-        Ok(store) => Ok(Arc::new(store)),
-        Err(source) => Err(OpenError::Etcd { source }),
     }
 }
 
