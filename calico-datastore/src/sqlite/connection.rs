@@ -13,7 +13,7 @@ use rusqlite::{Connection, OpenFlags};
 use tokio::sync::Semaphore;
 
 use super::{SqliteError, schema};
-use crate::DatastoreError;
+use crate::{DatastoreError, IdSource};
 
 /// Reads at once. More would only queue for the same disk and processor.
 const READERS: usize = 4;
@@ -36,10 +36,10 @@ pub(super) fn create(path: &Path) -> Result<(), SqliteError> {
 }
 
 /// Opens an existing file; makes its tables if they are missing.
-pub(super) fn open_ready(path: &Path) -> Result<Connection, SqliteError> {
+pub(super) fn open_ready(path: &Path, ids: Option<&dyn IdSource>) -> Result<Connection, SqliteError> {
     FileId::at(path)?;
     let mut connection = open(path)?;
-    schema::migrate(&mut connection, path)?;
+    schema::migrate(&mut connection, path, ids)?;
     Ok(connection)
 }
 
@@ -48,10 +48,14 @@ pub(super) fn open(path: &Path) -> Result<Connection, SqliteError> {
     let failed = |source| SqliteError::new(path, source);
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let mut connection = Connection::open_with_flags(path, flags).map_err(failed)?;
-    connection.busy_handler(Some(wait)).map_err(failed)?;
     // Without this the last process to leave copies the log into the file, which costs a CNI plugin two flushes at its end.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).map_err(failed)?;
-    enter_wal(&connection).map_err(failed)?;
+    enter_wal(&connection).map_err(|source| match SqliteError::new(path, source) {
+        // One that is just being made is so only for a moment.
+        SqliteError::Busy { path, .. } if is_empty(&path) => SqliteError::Truncated { path },
+        other => other,
+    })?;
+    connection.busy_handler(Some(wait)).map_err(failed)?;
     connection.execute_batch("PRAGMA synchronous = FULL; PRAGMA foreign_keys = OFF;").map_err(failed)?;
     Ok(connection)
 }
@@ -66,8 +70,10 @@ fn wait(tries: i32) -> bool {
     tries < BUSY_STEPS
 }
 
-/// Changing a new file's mode needs it alone, and SQLite does not ask the busy handler there.
+/// Changing a new file's mode needs it alone, and SQLite asks the busy handler for some of the locks only. So all waiting is done
+/// here: with a handler as well, each try would take as long as all of them may.
 fn enter_wal(connection: &Connection) -> rusqlite::Result<()> {
+    connection.busy_timeout(Duration::ZERO)?;
     let mut tries = 0;
     loop {
         let mode = connection.pragma_update_and_check(None, "journal_mode", "wal", |row| row.get::<_, String>(0));
@@ -78,6 +84,10 @@ fn enter_wal(connection: &Connection) -> rusqlite::Result<()> {
             other => return other.map(drop),
         }
     }
+}
+
+fn is_empty(path: &Path) -> bool {
+    std::fs::metadata(path).is_ok_and(|file| file.len() == 0)
 }
 
 /// Why there is no file at a path.
@@ -116,12 +126,15 @@ impl FileId {
         }
     }
 
-    /// As [`at`](Self::at), of a file that was there.
+    /// As [`at`](Self::at), of a file that was there, with tables in it.
     pub(super) fn in_use(path: &Path) -> Result<Self, SqliteError> {
-        Self::at(path).map_err(|error| match error {
-            SqliteError::Absent { path } | SqliteError::NoDirectory { path, .. } => SqliteError::Removed { path },
+        match Self::at(path) {
+            Ok(_) if is_empty(path) => Err(SqliteError::Truncated { path: path.to_owned() }),
+            Err(SqliteError::Absent { path } | SqliteError::NoDirectory { path, .. }) => {
+                Err(SqliteError::Removed { path })
+            }
             other => other,
-        })
+        }
     }
 }
 

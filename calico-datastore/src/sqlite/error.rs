@@ -80,6 +80,15 @@ pub enum SqliteError {
         /// The file.
         path: PathBuf,
     },
+    /// The file has no content any more, and a process has it open.
+    #[error(
+        "{path:?} is empty and in use: it was truncated; stop the programs that use it (calico-node), and restore a backup or remove \
+         the file, for calico-node or `calicoctl apply` to make a new one"
+    )]
+    Truncated {
+        /// The file.
+        path: PathBuf,
+    },
     /// There is no file, and it is not to be made.
     #[error("there is no file {path:?}")]
     Absent {
@@ -132,7 +141,14 @@ impl SqliteError {
 
     /// Whether the same request may succeed later without anybody's help.
     pub const fn is_retryable(&self) -> bool {
-        matches!(self, Self::Busy { .. } | Self::DiskFull { .. } | Self::Removed { .. } | Self::Other { .. })
+        matches!(
+            self,
+            Self::Busy { .. }
+                | Self::DiskFull { .. }
+                | Self::Removed { .. }
+                | Self::Truncated { .. }
+                | Self::Other { .. }
+        )
     }
 
     /// As the answer of a request.

@@ -11,7 +11,8 @@
 //!   milliseconds is better off without either, see [`SqliteOptions::in_place`].
 //! - Watches sleep. A commit of this process wakes them directly, one of another process through inotify
 //!   (see `notify`); nobody polls. The log is then read once for all of them (see `recent`).
-//! - A file that is removed or replaced under way is noticed: requests fail until there is one again, and then go to that one.
+//! - A file that is removed, truncated or replaced under way is noticed: requests fail until there is one again, and then go to that
+//!   one. Each file counts its revisions from a random place (see `schema`), so that none is taken for one of another file.
 
 mod commit;
 mod connection;
@@ -38,8 +39,8 @@ use self::recent::Log;
 use self::watch::SqliteWatch;
 use self::writer::Writer;
 use crate::{
-    Batch, Clock, Committed, Datastore, DatastoreError, Listing, Revision, Scope, Stored, SystemClock, Watch, document,
-    key,
+    Batch, Clock, Committed, Datastore, DatastoreError, IdSource, Listing, Revision, Scope, Stored, SystemClock, Watch,
+    document, key,
 };
 
 /// How a store is opened.
@@ -47,6 +48,8 @@ use crate::{
 pub struct SqliteOptions {
     /// Where life times are measured. Processes that share a file should share a clock. Default: the machine's.
     pub clock: Arc<dyn Clock>,
+    /// Where the first revision of a new file comes from. Default: the machine's random source, opened when a file is made.
+    pub ids: Option<Arc<dyn IdSource>>,
     /// How many revisions the log keeps for watches that lag. Default 50 000.
     pub history: u64,
     /// Whether SQLite runs on the calling thread: for a process that does one thing after the other and ends, which then starts no
@@ -58,7 +61,7 @@ pub struct SqliteOptions {
 
 impl Default for SqliteOptions {
     fn default() -> Self {
-        Self { clock: Arc::new(SystemClock), history: 50_000, in_place: false, make: true }
+        Self { clock: Arc::new(SystemClock), ids: None, history: 50_000, in_place: false, make: true }
     }
 }
 
@@ -101,7 +104,7 @@ impl SqliteStore {
         if options.make {
             connection::create(path)?;
         }
-        let connection = connection::open_ready(path)?;
+        let connection = connection::open_ready(path, options.ids.as_deref())?;
         let readers = Arc::new(Readers::new(path, FileId::at(path)?, connection, options.in_place));
         let wake = Wake::new(path);
         let writer = Writer::start(path, Arc::clone(&readers), &options, wake.local())?;

@@ -13,7 +13,8 @@ use std::path::Path;
 
 use rusqlite::{Connection, TransactionBehavior};
 
-use super::SqliteError;
+use super::{SqliteError, query};
+use crate::{IdSource, SystemIds};
 
 /// `CALI`: marks the file as ours.
 const APPLICATION_ID: i32 = 0x4341_4c49;
@@ -36,7 +37,7 @@ const MIGRATIONS: [&str; 1] = ["
 "];
 
 /// Brings the file to the newest version; refuses what is not ours or too new.
-pub(super) fn migrate(connection: &mut Connection, path: &Path) -> Result<(), SqliteError> {
+pub(super) fn migrate(connection: &mut Connection, path: &Path, ids: Option<&dyn IdSource>) -> Result<(), SqliteError> {
     let failed = |source| SqliteError::new(path, source);
     let known = i32::try_from(MIGRATIONS.len()).unwrap_or(i32::MAX);
     let found = version(connection, path)?;
@@ -56,9 +57,26 @@ pub(super) fn migrate(connection: &mut Connection, path: &Path) -> Result<(), Sq
             transaction.execute(applied, [version]).map_err(failed)?;
         }
     }
+    if found == 0 {
+        let first = first_revision(ids).map_err(|source| SqliteError::Open { path: path.to_owned(), source })?;
+        let begin = "UPDATE state SET revision = ?1, trimmed = ?1 WHERE id = 1";
+        transaction.execute(begin, [query::signed(first)]).map_err(failed)?;
+    }
     transaction.pragma_update(None, "application_id", APPLICATION_ID).map_err(failed)?;
     transaction.pragma_update(None, "user_version", known).map_err(failed)?;
     transaction.commit().map_err(failed)
+}
+
+/// The first revision of a new file: far from where any other file counts, so that a revision of that one is too old here or too new,
+/// and a watch from it is told to list again. Never as low as in files of the first programs, which began at 1; and low enough that
+/// JSON's numbers (2⁵³) hold four billion that follow.
+fn first_revision(ids: Option<&dyn IdSource>) -> std::io::Result<u64> {
+    let drawn = match ids {
+        Some(ids) => ids.draw(),
+        None => SystemIds::open()?.draw(),
+    };
+    let incarnation = u64::try_from(drawn & 0xf_ffff).unwrap_or(0).max(1);
+    Ok(incarnation << 32 | 1)
 }
 
 /// The file's version; 0 for an empty file.
