@@ -116,11 +116,50 @@ pub(super) fn expire(connection: &Connection, now: i64) -> rusqlite::Result<bool
     Ok(!expired.is_empty())
 }
 
-/// Trims the log to the newest `history` revisions.
-pub(super) fn trim(connection: &Connection, history: u64) -> rusqlite::Result<()> {
-    let (newest, trimmed) = query::state(connection)?;
-    let upto = newest.saturating_sub(history);
-    if upto > trimmed {
+/// How much of the log is kept.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct History {
+    pub(super) revisions: u64,
+    pub(super) bytes: u64,
+}
+
+impl History {
+    /// Trims the log to this much, once it has grown an eighth beyond: so few commits remove anything, and each change is looked at
+    /// once for that. The newest revision stays, however large it is: watches that keep up must not be told that they are late.
+    pub(super) fn keep(self, connection: &Connection) -> rusqlite::Result<()> {
+        let exceeds = |length: u64, limit: u64| length > limit.saturating_add(limit / 8);
+        let (newest, trimmed) = query::state(connection)?;
+        let mut upto = trimmed;
+        if exceeds(newest.saturating_sub(trimmed), self.revisions) {
+            upto = newest.saturating_sub(self.revisions);
+        }
+        let bytes = query::log_bytes(connection)?;
+        if exceeds(bytes, self.bytes) {
+            upto = upto.max(end_of_oldest(connection, bytes.saturating_sub(self.bytes))?);
+        }
+        forget(connection, upto.min(newest.saturating_sub(1)))
+    }
+}
+
+/// The last revision of the oldest changes that have at least so many bytes together.
+fn end_of_oldest(connection: &Connection, bytes: u64) -> rusqlite::Result<u64> {
+    let mut statement = connection.prepare_cached(
+        "SELECT revision, length(CAST(path AS BLOB)) + coalesce(length(value), 0) FROM change ORDER BY revision, position",
+    )?;
+    let mut rows = statement.query([])?;
+    let (mut end, mut found) = (0, 0_u64);
+    while found < bytes
+        && let Some(row) = rows.next()?
+    {
+        end = unsigned(row.get(0)?);
+        found = found.saturating_add(unsigned(row.get(1)?));
+    }
+    Ok(end)
+}
+
+/// Removes the changes up to a revision from the log.
+pub(super) fn forget(connection: &Connection, upto: u64) -> rusqlite::Result<()> {
+    if upto > query::state(connection)?.1 {
         connection.prepare_cached("DELETE FROM change WHERE revision <= ?1")?.execute([signed(upto)])?;
         connection.prepare_cached("UPDATE state SET trimmed = ?1 WHERE id = 1")?.execute([signed(upto)])?;
     }

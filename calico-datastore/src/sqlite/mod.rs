@@ -2,7 +2,7 @@
 //!
 //! For a machine, or a handful, without a cluster store: the agent, the CNI plugins and the command line open the same file.
 //! Objects are rows under upstream's etcd paths; each commit gets the next revision and appends to a log, which feeds the
-//! watches of every process and is trimmed at its far end.
+//! watches of every process and is trimmed at its far end, by number and by size.
 //!
 //! - Durable: write-ahead log with `synchronous=FULL`. What was acknowledged survives `kill -9` and power loss.
 //! - One writer at a time: `BEGIN IMMEDIATE`, waiting for others. A process' own batches that queue up meanwhile share one
@@ -52,6 +52,8 @@ pub struct SqliteOptions {
     pub ids: Option<Arc<dyn IdSource>>,
     /// How many revisions the log keeps for watches that lag. Default 50 000.
     pub history: u64,
+    /// How many bytes of paths and documents the log keeps; the newest revision stays in any case. Default 32 MiB.
+    pub history_bytes: u64,
     /// Whether SQLite runs on the calling thread: for a process that does one thing after the other and ends, which then starts no
     /// threads. Everything else on that thread waits meanwhile. Default off.
     pub in_place: bool,
@@ -61,7 +63,14 @@ pub struct SqliteOptions {
 
 impl Default for SqliteOptions {
     fn default() -> Self {
-        Self { clock: Arc::new(SystemClock), ids: None, history: 50_000, in_place: false, make: true }
+        Self {
+            clock: Arc::new(SystemClock),
+            ids: None,
+            history: 50_000,
+            history_bytes: 32 << 20,
+            in_place: false,
+            make: true,
+        }
     }
 }
 

@@ -136,6 +136,11 @@ pub(super) fn next_expiry(connection: &Connection) -> rusqlite::Result<Option<i6
         .query_row([], |row| row.get(0))
 }
 
+/// How many bytes of paths and documents the log has.
+pub(super) fn log_bytes(connection: &Connection) -> rusqlite::Result<u64> {
+    connection.prepare_cached("SELECT bytes FROM state WHERE id = 1")?.query_row([], |row| row.get(0).map(unsigned))
+}
+
 /// Newest revision, and the one up to which the log was trimmed.
 pub(super) fn state(connection: &Connection) -> rusqlite::Result<(u64, u64)> {
     connection

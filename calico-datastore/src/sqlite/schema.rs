@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `object` | the objects, by path |
 //! | `change` | what each revision changed, oldest trimmed |
-//! | `state` | one row: newest revision, and up to where the log was trimmed |
+//! | `state` | one row: newest revision, up to where the log was trimmed, and how many bytes it has, counted by triggers |
 //! | `migration` | when each schema version was applied |
 //!
 //! The version is also the file's `user_version`, so that opening a current file reads nothing but its header.
@@ -20,7 +20,9 @@ use crate::{IdSource, SystemIds};
 const APPLICATION_ID: i32 = 0x4341_4c49;
 
 /// Version by version, what turns its predecessor into it. Never edit one that was released: add the next.
-const MIGRATIONS: [&str; 1] = ["
+const MIGRATIONS: [&str; 2] = [FIRST, SIZE_OF_LOG];
+
+const FIRST: &str = "
     CREATE TABLE migration (version INTEGER PRIMARY KEY, applied TEXT NOT NULL) STRICT;
     CREATE TABLE object (
         path TEXT PRIMARY KEY, value BLOB NOT NULL, revision INTEGER NOT NULL, expires INTEGER
@@ -34,12 +36,33 @@ const MIGRATIONS: [&str; 1] = ["
         id INTEGER PRIMARY KEY CHECK (id = 1), revision INTEGER NOT NULL, trimmed INTEGER NOT NULL
     ) STRICT;
     INSERT INTO state VALUES (1, 1, 1);
-"];
+";
+
+/// Triggers, so that programs of the version before, which may have the file open meanwhile, count as well.
+const SIZE_OF_LOG: &str = "
+    ALTER TABLE state ADD COLUMN bytes INTEGER NOT NULL DEFAULT 0;
+    UPDATE state SET bytes = (SELECT coalesce(sum(length(CAST(path AS BLOB)) + coalesce(length(value), 0)), 0) FROM change);
+    CREATE TRIGGER change_comes AFTER INSERT ON change BEGIN
+        UPDATE state SET bytes = bytes + length(CAST(new.path AS BLOB)) + coalesce(length(new.value), 0);
+    END;
+    CREATE TRIGGER change_goes AFTER DELETE ON change BEGIN
+        UPDATE state SET bytes = bytes - length(CAST(old.path AS BLOB)) - coalesce(length(old.value), 0);
+    END;
+";
 
 /// Brings the file to the newest version; refuses what is not ours or too new.
 pub(super) fn migrate(connection: &mut Connection, path: &Path, ids: Option<&dyn IdSource>) -> Result<(), SqliteError> {
+    migrate_by(&MIGRATIONS, connection, path, ids)
+}
+
+fn migrate_by(
+    migrations: &[&str],
+    connection: &mut Connection,
+    path: &Path,
+    ids: Option<&dyn IdSource>,
+) -> Result<(), SqliteError> {
     let failed = |source| SqliteError::new(path, source);
-    let known = i32::try_from(MIGRATIONS.len()).unwrap_or(i32::MAX);
+    let known = i32::try_from(migrations.len()).unwrap_or(i32::MAX);
     let found = version(connection, path)?;
     if found == known {
         return Ok(());
@@ -50,7 +73,7 @@ pub(super) fn migrate(connection: &mut Connection, path: &Path, ids: Option<&dyn
     if found > known {
         return Err(SqliteError::NewerSchema { path: path.to_owned(), found, known });
     }
-    for (version, migration) in (1..=known).zip(MIGRATIONS) {
+    for (version, migration) in (1..=known).zip(migrations) {
         if version > found {
             transaction.execute_batch(migration).map_err(failed)?;
             let applied = "INSERT INTO migration VALUES (?1, strftime('%Y-%m-%dT%H:%M:%SZ', 'now'))";
@@ -93,4 +116,10 @@ fn version(connection: &Connection, path: &Path) -> Result<i32, SqliteError> {
     } else {
         Err(SqliteError::ForeignDatabase { path: path.to_owned(), found: application })
     }
+}
+
+/// Makes of a file what the first programs made of it.
+#[cfg(test)]
+pub(super) fn migrate_as_first(connection: &mut Connection, path: &Path) -> Result<(), SqliteError> {
+    migrate_by(&[FIRST], connection, path, None)
 }

@@ -163,7 +163,7 @@ fn a_file_that_is_not_ours_is_named_and_left_alone() {
     drop(SqliteStore::open(&newer).unwrap());
     Connection::open(&newer).unwrap().execute_batch("PRAGMA user_version = 99").unwrap();
     let error = SqliteStore::open(&newer).unwrap_err();
-    assert!(matches!(error, SqliteError::NewerSchema { found: 99, known: 1, .. }), "{error}");
+    assert!(matches!(error, SqliteError::NewerSchema { found: 99, known: 2, .. }), "{error}");
     assert!(!DatastoreError::from(error).is_retryable());
 
     let inside = directory.path().join("garbage/calico.db");
@@ -224,6 +224,101 @@ async fn the_log_is_trimmed_and_late_watches_are_told() {
     assert!(recent.is_ok(), "as much as was promised is there");
     let future = store.watch(&Scope::All, Revision::from_raw(newest.raw() + 1)).await;
     assert!(matches!(future.map(drop), Err(DatastoreError::TooOld { .. })), "a revision of some other file");
+}
+
+/// Each revision of the log with its bytes, added up one by one.
+fn sizes(connection: &Connection) -> Vec<(u64, usize)> {
+    let mut sizes = Vec::new();
+    let mut statement = connection.prepare("SELECT revision, path, value FROM change ORDER BY revision").unwrap();
+    let mut rows = statement.query([]).unwrap();
+    while let Some(row) = rows.next().unwrap() {
+        let (path, value): (String, Option<Vec<u8>>) = (row.get(1).unwrap(), row.get(2).unwrap());
+        sizes.push((query::unsigned(row.get(0).unwrap()), path.len() + value.map_or(0, |value| value.len())));
+    }
+    sizes
+}
+
+/// Random writes of any size; the twin adds up what is there.
+#[tokio::test]
+async fn the_log_is_trimmed_by_size_in_whole_revisions_and_never_the_newest() {
+    const LIMIT: usize = 4_000;
+    let mut random: u64 = std::process::id().into();
+    eprintln!("seed {random}");
+    let mut roll = |sides: u64| {
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (random >> 33) % sides
+    };
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("calico.db");
+    let options = SqliteOptions { history_bytes: 4_000, ..SqliteOptions::default() };
+    let store = SqliteStore::open_with(&path, options).unwrap();
+    let reader = connection::open(&path).unwrap();
+    let mut before = query::state(&reader).unwrap().1;
+    let mut trims = 0;
+    for _ in 0..150 {
+        let mut writes = Vec::new();
+        for one in 0..1 + roll(4) {
+            let (key, resource) = tier(&format!("t{one}{}", "x".repeat(if roll(20) == 0 { 200 } else { 0 })), 1.0);
+            writes.push(match roll(4) {
+                0 => Write::delete(key, Precondition::None),
+                _ => Write::put(key, Precondition::None, resource, None),
+            });
+        }
+        store.commit(writes.into()).await.unwrap();
+        if roll(30) == 0 {
+            store.inject(&tier("large", 1.0).0, &[b' '; 6_000]).await.unwrap();
+        }
+        let sizes = sizes(&reader);
+        let (newest, trimmed) = query::state(&reader).unwrap();
+        let total: usize = sizes.iter().map(|(_, size)| size).sum();
+        assert_eq!(query::log_bytes(&reader).unwrap(), u64::try_from(total).unwrap(), "counted");
+        let mut revisions: Vec<_> = sizes.iter().map(|(revision, _)| *revision).collect();
+        revisions.dedup();
+        assert_eq!(revisions, Vec::from_iter(trimmed + 1..=newest), "whole revisions");
+        let limit = if trimmed > before { LIMIT } else { LIMIT + LIMIT / 8 };
+        assert!(total <= limit || revisions.len() == 1, "{total} bytes in {} revisions", revisions.len());
+        if trimmed > before {
+            trims += 1;
+            let late = store.watch(&Scope::All, Revision::from_raw(trimmed - 1)).await.map(drop);
+            assert!(matches!(late, Err(DatastoreError::TooOld { .. })), "{late:?}");
+            assert!(store.watch(&Scope::All, Revision::from_raw(newest - 1)).await.is_ok(), "who keeps up");
+        }
+        before = trimmed;
+    }
+    assert!((1..75).contains(&trims), "{trims} trims of 150 commits");
+}
+
+#[tokio::test]
+async fn an_older_file_becomes_a_current_one_while_an_older_program_has_it_open() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("calico.db");
+    connection::create(&path).unwrap();
+    let mut older = connection::open(&path).unwrap();
+    schema::migrate_as_first(&mut older, &path).unwrap();
+    older.execute_batch("UPDATE state SET revision = 1, trimmed = 1").unwrap();
+    let write = |connection: &Connection, name: &str| {
+        commit::inject(connection, &key::path(&tier(name, 0.0).0).unwrap(), b"{\"spec\": {}}").unwrap();
+    };
+    ["a", "b", "a"].into_iter().for_each(|name| write(&older, name));
+
+    let store = SqliteStore::open(&path).unwrap();
+    let listing = store.list(&Scope::All).await.unwrap();
+    assert_eq!((listing.entries.len(), listing.revision.raw()), (2, 4));
+    let counted = || (query::log_bytes(&older).unwrap(), sizes(&older).iter().map(|(_, size)| *size as u64).sum());
+    let (bytes, expected): (u64, u64) = counted();
+    assert_eq!(bytes, expected);
+    let mut watch = store.watch(&Scope::All, Revision::from_raw(1)).await.unwrap();
+    for revision in 2..=4 {
+        assert_eq!(next(&mut watch).await.revision().raw(), revision, "the log is there");
+    }
+    write(&older, "c");
+    assert_eq!(next(&mut watch).await.revision().raw(), 5);
+    let (bytes, expected) = counted();
+    assert_eq!(bytes, expected, "counted for the older program, too");
+
+    let error = schema::migrate_as_first(&mut older, &path).unwrap_err();
+    let told = "has schema version 2, this program knows up to 1: use the newer program, or restore a backup";
+    assert_eq!(error.to_string(), format!("{path:?} {told}"), "an older program that comes later");
 }
 
 /// More changes than one read of the log takes, in batches that a page must not cut.

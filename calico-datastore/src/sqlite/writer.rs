@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use rusqlite::{Connection, TransactionBehavior};
 use tokio::sync::oneshot;
 
-use super::commit::{self, Failure, Prepared};
+use super::commit::{self, Failure, History, Prepared};
 use super::connection::{FileId, Readers};
 use super::notify::LocalWake;
 use super::{SqliteError, SqliteOptions, connection, query};
@@ -50,7 +50,7 @@ impl Writer {
             connection: None,
             clock: Arc::clone(&options.clock),
             ids: options.ids.clone(),
-            history: options.history,
+            history: History { revisions: options.history, bytes: options.history_bytes },
             wake,
         };
         if options.in_place {
@@ -102,7 +102,7 @@ pub(super) struct Scribe {
     connection: Option<(FileId, Connection)>,
     clock: Arc<dyn Clock>,
     ids: Option<Arc<dyn IdSource>>,
-    history: u64,
+    history: History,
     wake: LocalWake,
 }
 
@@ -198,9 +198,8 @@ impl Scribe {
             return Err(error);
         }
         let after = query::state(&transaction)?;
-        // With some slack, so that it is not done for every commit.
-        if after.0.saturating_sub(after.1) > self.history.saturating_add(self.history / 8) {
-            commit::trim(&transaction, self.history)?;
+        if after != before {
+            self.history.keep(&transaction)?;
         }
         transaction.commit()?;
         Ok(after != before)
@@ -217,7 +216,10 @@ impl Job {
                 Err(Failure::Sqlite(error)) => (Outcome::Commit(answer, Ok(Vec::new())), Err(error)),
             },
             Self::Expire(answer) => (Outcome::Done(answer), Ok(())),
-            Self::Compact(answer) => (Outcome::Done(answer), commit::trim(transaction, 0)),
+            Self::Compact(answer) => {
+                let all = query::state(transaction).and_then(|(newest, _)| commit::forget(transaction, newest));
+                (Outcome::Done(answer), all)
+            }
             #[cfg(any(test, feature = "testing"))]
             Self::Inject(path, bytes, answer) => (Outcome::Done(answer), commit::inject(transaction, &path, &bytes)),
         }
