@@ -29,6 +29,8 @@ pub(crate) struct Item {
     pub(crate) resource: Resource,
     /// The document as given, with fields that only newer versions know, and its namespace filled in.
     pub(crate) document: Document,
+    /// Fields of the stored resource that only newer versions know and that writing it removes.
+    pub(crate) lost: Vec<String>,
 }
 
 /// The documents of all files, not yet checked.
@@ -228,7 +230,7 @@ async fn item(document: &Document, namespace: Option<&str>, client: Option<&Clie
     resource.fill_defaults().map_err(|fault| Refusal::Faults(kind, vec![fault]))?;
     let mut document = document.clone();
     document.value = given;
-    Ok(Item { kind, resource, document })
+    Ok(Item { kind, resource, document, lost: Vec::new() })
 }
 
 fn only_unknown(faults: &[Fault]) -> bool {

@@ -20,9 +20,9 @@ pub(crate) async fn check(
     let mut faults = Vec::new();
     for item in items {
         match rehearsal.write(intent, draft(item)).await {
-            Ok(Rehearsed::AsIs) => {}
-            Ok(Rehearsed::WithoutRevision) => {
-                if let Some(metadata) = item.resource.metadata_mut() {
+            Ok(Rehearsed { without_revision, lost, .. }) => {
+                item.lost = lost;
+                if let Some(metadata) = item.resource.metadata_mut().filter(|_| without_revision) {
                     metadata.resource_version = None;
                 }
             }

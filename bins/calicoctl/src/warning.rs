@@ -1,18 +1,30 @@
-//! What is accepted and yet does not do what it says: conditions of rules that this version cannot carry out.
+//! What is accepted and yet does not do what it says, or more: conditions of rules that this version cannot carry out, and fields of
+//! newer versions that go with what they belonged to.
 
 use calico_core::resource::{Action, EntityRule, Fault, Resource, Rule};
 
 use crate::input::Item;
 
-/// One warning for every condition of the resource's rules that nothing carries out.
+/// One warning for everything of the resource that an operator should know.
 pub(crate) fn of(item: &Item) -> Vec<String> {
+    let name = item.resource.key().map_or_else(|| item.kind.to_string(), |key| key.to_string());
+    let lost = |path: &String| {
+        format!(
+            "warning: {name}: the field {path} of the stored resource, of a newer version, is gone with what it belonged to: if that is \
+             not meant, use a calicoctl of that version"
+        )
+    };
+    item.lost.iter().map(lost).chain(conditions(item, &name)).collect()
+}
+
+/// One warning for every condition of the resource's rules that nothing carries out.
+fn conditions(item: &Item, name: &str) -> Vec<String> {
     let (ingress, egress): (&[Rule], &[Rule]) = match &item.resource {
         Resource::NetworkPolicy(policy) => (&policy.spec.ingress, &policy.spec.egress),
         Resource::GlobalNetworkPolicy(policy) => (&policy.spec.ingress, &policy.spec.egress),
         Resource::Profile(profile) => (&profile.spec.ingress, &profile.spec.egress),
         _ => return Vec::new(),
     };
-    let name = item.resource.key().map_or_else(|| item.kind.to_string(), |key| key.to_string());
     let mut warnings = Vec::new();
     for (list, rules) in [("ingress", ingress), ("egress", egress)] {
         for (index, rule) in rules.iter().enumerate() {

@@ -1,80 +1,214 @@
-//! Unknown fields survive a rewrite.
+//! Unknown fields survive a rewrite, or are named.
 
+use alloc::collections::BTreeSet;
+use alloc::string::String;
 use alloc::vec::Vec;
+use core::iter;
+use core::ops::Range;
 
 use serde_json::{Map, Value};
 
 use super::Kind;
+use super::path::Path;
 use super::shape::{Field, Shape};
 
 /// `typed` plus whatever `base` (an older document of the same object) has that the typed view does not cover: fields of newer
 /// versions and fields this model only carries.
 ///
 /// What the typed view covers is taken from `typed` alone, deletions included. In lists, which have no identity, unknown fields
-/// follow an element only if its known part is unchanged; the pairing keeps the order. Members that `typed` already has are never
-/// overwritten.
+/// follow an element whose known part is unchanged, and stay where as many elements were changed as there were. Members that `typed`
+/// already has are never overwritten.
 pub fn merge_unknown(kind: Kind, base: &Value, typed: Value) -> Value {
-    merge(kind.shape(), base, typed, &|field| !matches!(field.shape, Shape::Carried))
+    let is_known = |field: &Field| !matches!(field.shape, Shape::Carried);
+    Merge { is_known: &is_known, lost: Vec::new() }.value(kind.shape(), base, typed, &Path::Root)
+}
+
+/// What came of [`merge_newer`].
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct Merged {
+    /// The document to store.
+    pub document: Value,
+    /// Fields of the stored document that no part of the model knows and that are gone: paths from its root. What they belonged to was
+    /// taken away, or nobody can say what became of it.
+    pub lost: Vec<String>,
 }
 
 /// As [`merge_unknown`], for an operator's whole document: fields that this model knows of but only carries are the operator's too,
 /// so their absence deletes them; only fields that no part of the model knows, and the status, are carried over.
-pub fn merge_newer(kind: Kind, stored: &Value, given: Value) -> Value {
-    merge(kind.shape(), stored, given, &|field| field.name != "status")
+pub fn merge_newer(kind: Kind, stored: &Value, given: Value) -> Merged {
+    let mut merge = Merge { is_known: &|field| field.name != "status", lost: Vec::new() };
+    let document = merge.value(kind.shape(), stored, given, &Path::Root);
+    Merged { document, lost: merge.lost }
 }
 
-fn merge(shape: &Shape, base: &Value, typed: Value, is_known: &dyn Fn(&Field) -> bool) -> Value {
-    match (shape, base, typed) {
-        (Shape::Struct(fields), Value::Object(base), Value::Object(mut typed)) => {
-            for (name, older) in base {
-                match fields.iter().find(|field| field.name == name).filter(|field| is_known(field)) {
-                    Some(field) => {
-                        if let Some(slot) = typed.get_mut(name) {
-                            *slot = merge(&field.shape, older, slot.take(), is_known);
-                        } else if let Some(rest) = unknown_rest(&field.shape, older, is_known) {
-                            typed.insert(name.clone(), rest);
+/// A merge under way. Paths are those of the older document.
+struct Merge<'a> {
+    is_known: &'a dyn Fn(&Field) -> bool,
+    lost: Vec<String>,
+}
+
+impl Merge<'_> {
+    fn value(&mut self, shape: &Shape, base: &Value, typed: Value, path: &Path<'_>) -> Value {
+        match (shape, base, typed) {
+            (Shape::Struct(fields), Value::Object(base), Value::Object(mut typed)) => {
+                for (name, older) in base {
+                    match fields.iter().find(|field| field.name == name).filter(|field| (self.is_known)(field)) {
+                        Some(field) => {
+                            let path = path.field(name);
+                            if let Some(slot) = typed.get_mut(name) {
+                                *slot = self.value(&field.shape, older, slot.take(), &path);
+                            } else if let Some(rest) = self.unknown_rest(&field.shape, older, &path) {
+                                typed.insert(name.clone(), rest);
+                            }
+                        }
+                        None if typed.contains_key(name) => {}
+                        None => {
+                            typed.insert(name.clone(), older.clone());
                         }
                     }
-                    None if typed.contains_key(name) => {}
-                    None => {
-                        typed.insert(name.clone(), older.clone());
-                    }
                 }
+                Value::Object(typed)
             }
-            Value::Object(typed)
+            (Shape::List(shape @ Shape::Struct(_)), Value::Array(base), Value::Array(typed)) => {
+                self.list(shape, base, typed, path)
+            }
+            (shape, base, typed) => {
+                self.lose(shape, base, path, &BTreeSet::new());
+                typed
+            }
         }
-        (Shape::List(shape), Value::Array(base), Value::Array(typed)) => merge_list(shape, base, typed, is_known),
-        (_, _, typed) => typed,
+    }
+
+    fn list(&mut self, shape: &Shape, base: &[Value], typed: Vec<Value>, path: &Path<'_>) -> Value {
+        let known = |list: &[Value]| list.iter().map(|element| shape.known_part(element)).collect::<Vec<_>>();
+        let pairs = pairs(&known(base), &known(&typed));
+        let alone = typed.iter().zip(&pairs).filter(|(_, pair)| pair.is_none());
+        let mentioned = alone.flat_map(|(element, _)| unknown_fields(shape, element, &Path::Root)).collect();
+        let taken: BTreeSet<usize> = pairs.iter().copied().flatten().collect();
+        for (index, older) in base.iter().enumerate().filter(|(index, _)| !taken.contains(index)) {
+            self.lose(shape, older, &path.index(index), &mentioned);
+        }
+        let pair =
+            |(element, pair): (Value, Option<usize>)| match pair.and_then(|index| Some((index, base.get(index)?))) {
+                Some((index, older)) => self.value(shape, older, element, &path.index(index)),
+                None => element,
+            };
+        Value::Array(typed.into_iter().zip(pairs).map(pair).collect())
+    }
+
+    /// The typed view leaves out a member that is empty to it. If it was empty to it in the older document too, then nobody deleted
+    /// it, and what only the older document knows lives on.
+    fn unknown_rest(&mut self, shape: &Shape, older: &Value, path: &Path<'_>) -> Option<Value> {
+        let is_empty = |value: &Value| value.as_object().is_some_and(Map::is_empty);
+        if !matches!((shape, older), (Shape::Struct(_), Value::Object(_))) || !is_empty(&shape.known_part(older)) {
+            self.lose(shape, older, path, &BTreeSet::new());
+            return None;
+        }
+        let rest = self.value(shape, older, Value::Object(Map::new()), path);
+        (!is_empty(&rest)).then_some(rest)
+    }
+
+    /// Notes what nobody knows in an older value that is not taken over, but what those in its place mention themselves.
+    fn lose(&mut self, shape: &Shape, older: &Value, path: &Path<'_>, mentioned: &BTreeSet<String>) {
+        let within = unknown_fields(shape, older, &Path::Root);
+        let lost = unknown_fields(shape, older, path).zip(within).filter(|(_, within)| !mentioned.contains(within));
+        self.lost.extend(lost.map(|(path, _)| path));
     }
 }
 
-fn merge_list(shape: &Shape, base: &[Value], typed: Vec<Value>, is_known: &dyn Fn(&Field) -> bool) -> Value {
-    if !matches!(shape, Shape::Struct(_)) {
-        return Value::Array(typed);
-    }
-    let mut older = base.iter().map(|element| (shape.known_part(element), element)).peekable();
-    let pair = |element: Value| {
-        let known = shape.known_part(&element);
-        let mut rest = older.clone();
-        match rest.find(|(other, _)| *other == known) {
-            Some((_, base)) => {
-                older = rest;
-                merge(shape, base, element, is_known)
-            }
-            None => element,
-        }
-    };
-    Value::Array(typed.into_iter().map(pair).collect())
+/// Paths of the fields that the model does not know.
+fn unknown_fields(shape: &Shape, value: &Value, path: &Path<'_>) -> impl Iterator<Item = String> {
+    let mut found = Vec::new();
+    shape.unknown_fields(value, path, &mut found);
+    found.into_iter().map(|fault| fault.path)
 }
 
-/// The typed view leaves out a member that is empty to it. If it was empty to it in the older document too, then nobody deleted it,
-/// and what only the older document knows lives on.
-fn unknown_rest(shape: &Shape, older: &Value, is_known: &dyn Fn(&Field) -> bool) -> Option<Value> {
-    let (Shape::Struct(_), Value::Object(_)) = (shape, older) else { return None };
-    let is_empty = |value: &Value| value.as_object().is_some_and(Map::is_empty);
-    if !is_empty(&shape.known_part(older)) {
-        return None;
+/// For each element the older one that it was: an equal one, in the same order, and between two such pairs the one at the same place
+/// if there are as many on both sides.
+fn pairs<T: PartialEq>(older: &[T], newer: &[T]) -> Vec<Option<usize>> {
+    let mut pairs = Vec::with_capacity(newer.len());
+    let mut from = 0;
+    let mut alone = 0;
+    for element in newer {
+        match older.iter().enumerate().skip(from).find(|(_, other)| *other == element) {
+            Some((equal, _)) => {
+                pairs.extend(by_place(from..equal, alone));
+                pairs.push(Some(equal));
+                (from, alone) = (equal + 1, 0);
+            }
+            None => alone += 1,
+        }
     }
-    let rest = merge(shape, older, Value::Object(Map::new()), is_known);
-    (!is_empty(&rest)).then_some(rest)
+    pairs.extend(by_place(from..older.len(), alone));
+    pairs
+}
+
+/// Pairs for so many elements: those of the range if they are as many, else none.
+fn by_place(older: Range<usize>, count: usize) -> impl Iterator<Item = Option<usize>> {
+    let is_same = older.len() == count;
+    older.map(Some).filter(move |_| is_same).chain(iter::repeat_n(None, if is_same { 0 } else { count }))
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec;
+
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+
+    /// As the rule is told: the first equal pair cuts both lists in two.
+    fn twin(older: &[u8], newer: &[u8]) -> Vec<Option<usize>> {
+        let first =
+            newer.iter().enumerate().find_map(|(at, one)| Some((older.iter().position(|other| other == one)?, at)));
+        let (equal, at) = first.unwrap_or((older.len(), newer.len()));
+        let mut pairs: Vec<_> = (0..at).map(|place| (equal == at).then_some(place)).collect();
+        if first.is_some() {
+            pairs.push(Some(equal));
+            let rest = twin(&older[equal + 1..], &newer[at + 1..]);
+            pairs.extend(rest.into_iter().map(|pair| pair.map(|place| place + equal + 1)));
+        }
+        pairs
+    }
+
+    proptest! {
+        #[test]
+        fn pairs_are_those_of_the_rule(older in prop::collection::vec(0..6_u8, 0..9), newer in prop::collection::vec(0..6_u8, 0..9)) {
+            prop_assert_eq!(pairs(&older, &newer), twin(&older, &newer));
+        }
+    }
+
+    fn merged(stored: Value, given: Value) -> (Value, Vec<String>) {
+        let document = |rules: Value| json!({"spec": {"ingress": rules}});
+        let merged = merge_newer(Kind::GlobalNetworkPolicy, &document(stored), document(given));
+        (merged.document["spec"]["ingress"].clone(), merged.lost)
+    }
+
+    #[test]
+    fn what_nobody_knows_stays_with_a_changed_rule_or_is_named() {
+        let deny = json!({"action": "Deny"});
+        let (new, changed) = (json!({"action": "Allow", "later": 1}), json!({"action": "Pass"}));
+        let nested = json!({"action": "Allow", "source": {"later": 2, "selector": "all()"}});
+        let none: Vec<String> = vec![];
+
+        let (rules, lost) = merged(json!([deny, new, deny]), json!([deny, changed, deny]));
+        assert_eq!((&rules[1], lost), (&json!({"action": "Pass", "later": 1}), none.clone()), "changed");
+        let (rules, lost) = merged(json!([new, deny]), json!([deny, changed, changed]));
+        assert_eq!(
+            (rules, lost),
+            (json!([deny, changed, changed]), vec!["spec.ingress[0].later".into()]),
+            "moved and changed"
+        );
+        let (_, lost) = merged(json!([deny, nested]), json!([deny]));
+        assert_eq!(lost, ["spec.ingress[1].source.later"], "removed");
+        let (_, lost) = merged(json!([deny, nested]), json!(null));
+        assert_eq!(lost, ["spec.ingress[1].source.later"], "all removed");
+        let (_, lost) = merged(json!([nested]), json!([{"action": "Allow"}]));
+        assert_eq!(lost, ["spec.ingress[0].source.later"], "what it was part of removed");
+        let own = json!({"action": "Log", "later": 3});
+        let (rules, lost) = merged(json!([new, deny]), json!([own, changed, deny]));
+        assert_eq!((rules, lost), (json!([own, changed, deny]), none), "the operator speaks of it");
+    }
 }

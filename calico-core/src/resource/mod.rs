@@ -42,7 +42,7 @@ pub use ip_pool::{AllowedUse, AssignmentMode, EncapMode, IpPoolSpec};
 pub use ipam::{AffinityState, AllocationAttribute, BlockAffinity, IpamBlock, IpamConfig, IpamHandle};
 pub use key::{AffinityOwner, ResourceKey};
 pub use kind::{Kind, Scope};
-pub use merge::{merge_newer, merge_unknown};
+pub use merge::{Merged, merge_newer, merge_unknown};
 pub use meta::Metadata;
 pub use network_set::NetworkSetSpec;
 pub use node::{NodeAddress, NodeBgpSpec, NodeSpec};

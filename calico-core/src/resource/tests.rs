@@ -158,6 +158,24 @@ fn sprinkle(value: &mut Value, shape: &Shape, dice: &mut Dice, count: &mut usize
     }
 }
 
+/// Removes, doubles and empties elements of lists.
+fn change_lists(value: &mut Value, dice: &mut Dice) {
+    match value {
+        Value::Object(members) => members.values_mut().for_each(|member| change_lists(member, dice)),
+        Value::Array(items) => {
+            items.iter_mut().for_each(|item| change_lists(item, dice));
+            items.retain(|_| dice.roll(4) != 0);
+            if let Some(item) = items.first().filter(|_| dice.roll(3) == 0).cloned() {
+                items.push(item);
+            }
+            if let Some(Value::Object(members)) = items.last_mut().filter(|_| dice.roll(2) == 0) {
+                members.retain(|_, _| dice.roll(2) == 0);
+            }
+        }
+        _ => {}
+    }
+}
+
 fn occurrences(value: &Value) -> usize {
     match value {
         Value::Object(members) => {
@@ -250,6 +268,20 @@ proptest! {
             prop_assert_eq!(&Resource::decode(kind, &merged).unwrap(), &resource);
             prop_assert_eq!(merge_unknown(kind, &merged, resource.encode()), merged);
         }
+    }
+
+    /// Whatever an operator takes away or changes, an unknown field is there afterwards or is named.
+    #[test]
+    fn unknown_fields_survive_or_are_named(kind in kinds(), seed: u64) {
+        let mut dice = Dice(seed);
+        let mut document = named(kind, &mut dice, &mut None);
+        let mut given = document.clone();
+        let mut count = 0;
+        sprinkle(&mut document, kind.shape(), &mut dice, &mut count);
+        change_lists(&mut given, &mut dice);
+        let merged = merge_newer(kind, &document, given.clone());
+        prop_assert_eq!(occurrences(&merged.document) + merged.lost.len(), count, "{}", document);
+        prop_assert_eq!(kind.shape().known_part(&merged.document), kind.shape().known_part(&given));
     }
 
     /// No JSON makes it panic.

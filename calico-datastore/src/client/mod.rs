@@ -207,7 +207,7 @@ impl Client {
 
     /// Writes the draft over what was read.
     async fn replace(&self, draft: &Prepared, read: Stored) -> Result<Applied, ClientError> {
-        match draft.replacement(&read)? {
+        match draft.replacement(&read)?.write {
             Some(write) => self.write(read.key, write).await.map(Applied::Updated),
             None => Ok(Applied::Unchanged(shown(read))),
         }
@@ -240,6 +240,14 @@ struct Prepared {
     revision: Option<Revision>,
 }
 
+/// How a draft is to replace an object.
+struct Replacement {
+    /// The write; none if the object is so already.
+    write: Option<Write>,
+    /// Fields of the stored object that no part of the model knows and that the write removes.
+    lost: Vec<String>,
+}
+
 impl Prepared {
     fn new(mut draft: Draft) -> Result<Self, ClientError> {
         draft.resource.fill_defaults()?;
@@ -253,25 +261,28 @@ impl Prepared {
         0..if self.revision.is_some() { 0 } else { ATTEMPTS }
     }
 
-    /// What makes the draft of what was read; nothing if it is so already.
-    fn replacement(&self, read: &Stored) -> Result<Option<Write>, ClientError> {
+    /// What makes the draft of what was read.
+    fn replacement(&self, read: &Stored) -> Result<Replacement, ClientError> {
         let Draft { mut resource, document } = self.draft.clone();
         conflict_unless(self.revision, read)?;
         keep_identity(&mut resource, &read.resource);
         rules::before_update(&read.resource, &resource)?;
-        let base = match document {
-            Some(document) => Arc::new(merge_newer(resource.kind(), &read.raw, document)),
-            None => Arc::clone(&read.raw),
+        let (base, lost) = match document {
+            Some(document) => {
+                let merged = merge_newer(resource.kind(), &read.raw, document);
+                (Arc::new(merged.document), merged.lost)
+            }
+            None => (Arc::clone(&read.raw), Vec::new()),
         };
         if document::encode(&resource, Some(&*base)) == *read.raw {
-            return Ok(None);
+            return Ok(Replacement { write: None, lost });
         }
         if rules::is_built_in(&read.key) {
             return Err(rules::protected("Update", &read.key));
         }
         let mut write = Write::update(read, Arc::new(resource));
         set_base(&mut write, Some(base));
-        Ok(Some(write))
+        Ok(Replacement { write: Some(write), lost })
     }
 
     /// As a new object.

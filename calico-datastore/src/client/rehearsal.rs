@@ -23,15 +23,16 @@ pub enum Intent {
     Apply,
 }
 
-/// How a write that would be carried out is to be made.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[expect(clippy::exhaustive_enums, reason = "a revision counts or does not")]
-pub enum Rehearsed {
-    /// As it was rehearsed.
-    AsIs,
-    /// Without the revision that the object names: only [`Client::initialise`] will make what is stored under its key, so that the
-    /// revision is another store's.
-    WithoutRevision,
+/// What is to be known of a write that would be carried out.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct Rehearsed {
+    /// Whether it must be made without the revision that the object names: only [`Client::initialise`] will make what is stored under
+    /// its key, so that the revision is another store's.
+    pub without_revision: bool,
+    /// Fields of the stored object, by path, that no part of the model knows and that the write removes: what they belonged to is
+    /// gone, or cannot be told from what is new.
+    pub lost: Vec<String>,
 }
 
 /// What the writes rehearsed so far would have made.
@@ -94,7 +95,7 @@ impl<'a> Rehearsal<'a> {
                 other => return other,
             },
         }
-        Ok(Rehearsed::AsIs)
+        Ok(Rehearsed::default())
     }
 
     async fn create(&mut self, resource: &Resource) -> Result<(), ClientError> {
@@ -130,11 +131,11 @@ impl<'a> Rehearsal<'a> {
     async fn update(&self, draft: Draft) -> Result<Rehearsed, ClientError> {
         let mut draft = Prepared::new(draft)?;
         let read = self.read(&draft.key).await?;
-        let rehearsed = if self.initial.contains(&read) { Rehearsed::WithoutRevision } else { Rehearsed::AsIs };
-        if rehearsed == Rehearsed::WithoutRevision {
+        let without_revision = self.initial.contains(&read);
+        if without_revision {
             draft.revision = None;
         }
-        draft.replacement(&read)?;
-        Ok(rehearsed)
+        let lost = draft.replacement(&read)?.lost;
+        Ok(Rehearsed { without_revision, lost })
     }
 }

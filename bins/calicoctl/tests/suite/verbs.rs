@@ -254,6 +254,26 @@ fn the_clusters_own_tiers_stay_as_they_are() {
     assert_eq!(revision(&cluster), before, "nothing was written");
 }
 
+/// The stored policy is a newer version's.
+#[test]
+fn what_a_rewrite_loses_of_newer_versions_is_told() {
+    let cluster = cluster();
+    let stored = r#"{"metadata": {"name": "new"}, "spec": {"tier": "default", "types": ["Ingress"], "ingress": [
+        {"action": "Allow", "later": 1}, {"action": "Deny"}]}}"#;
+    let later = || cluster.done("get gnp new -o yaml", "").contains("later: 1");
+    inject(&cluster, ResourceKey::cluster(Kind::GlobalNetworkPolicy, "new"), stored);
+    cluster.done("apply -f -", &policy("new", "{ingress: [{action: Pass}, {action: Deny}]}"));
+    assert!(later(), "it stays where one rule became another");
+    for verb in ["apply", "replace"] {
+        inject(&cluster, ResourceKey::cluster(Kind::GlobalNetworkPolicy, "new"), stored);
+        let run = cluster.type_in(&format!("{verb} -f -"), &policy("new", "{ingress: [{action: Deny}]}"));
+        assert!(!later());
+        let told = "warning: GlobalNetworkPolicy(new): the field spec.ingress[0].later of the stored resource";
+        assert!(run.code == 0 && run.stderr.starts_with(told) && run.stderr.lines().count() == 1, "{run:?}");
+        cluster.done(&format!("{verb} -f -"), &policy("new", "{ingress: [{action: Deny}]}"));
+    }
+}
+
 #[test]
 fn the_same_object_twice_is_refused() {
     let cluster = cluster();

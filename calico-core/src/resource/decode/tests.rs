@@ -194,8 +194,9 @@ fn an_operator_deletes_carried_fields_but_not_those_of_newer_versions() {
     stored["spec"]["future"] = json!(1);
     stored["spec"]["performanceHints"] = json!(["AssumeNeededOnEveryNode"]);
     let merged = merge_newer(Kind::GlobalNetworkPolicy, &stored, policy());
-    assert_eq!(merged["spec"]["future"], json!(1));
-    assert_eq!(merged["spec"].get("performanceHints"), None);
+    assert_eq!(merged.document["spec"]["future"], json!(1));
+    assert_eq!(merged.document["spec"].get("performanceHints"), None);
+    assert_eq!(merged.lost, [""; 0]);
 }
 
 #[test]
