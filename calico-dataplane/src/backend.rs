@@ -1,6 +1,8 @@
 //! The trait that every dataplane implements.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::future::Future;
+use std::pin::Pin;
 
 use async_trait::async_trait;
 use calico_core::net::InterfaceName;
@@ -21,6 +23,9 @@ use crate::DataplaneError;
 ///   are no errors.
 /// - Nothing is flushed on start, on exit or on drop.
 /// - [`next_change`](Dataplane::next_change) never reports our own writes as changes.
+/// - [`remove_workload`](Dataplane::remove_workload) begins at once and holds nothing of the dataplane: what it gives may be awaited
+///   beside other calls, by any task. Both ends are gone when it is ready. Absence is success, and so is an interface that is no
+///   workload's by its kind: it is left alone. The removal is reported as a change, like any that others make.
 #[async_trait]
 pub trait Dataplane: Send {
     /// What the host holds of ours, and its links.
@@ -31,7 +36,13 @@ pub trait Dataplane: Send {
 
     /// The next change that somebody else made. Cancel safe.
     async fn next_change(&mut self) -> Result<HostChange, DataplaneError>;
+
+    /// Removes a workload's interface, and with it the container's end.
+    fn remove_workload(&mut self, interface: InterfaceName) -> Removal;
 }
+
+/// A removal that goes on by itself.
+pub type Removal = Pin<Box<dyn Future<Output = Result<(), DataplaneError>> + Send>>;
 
 /// What a host holds of ours.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

@@ -21,7 +21,9 @@ pub mod testing;
 #[cfg(feature = "linux")]
 pub mod workload;
 
-pub use backend::{ApplyReport, Dataplane, HostChange, LinkState, Observed, ObservedChain, ObservedSet, RouteFailure};
+pub use backend::{
+    ApplyReport, Dataplane, HostChange, LinkState, Observed, ObservedChain, ObservedSet, Removal, RouteFailure,
+};
 pub use error::DataplaneError;
 #[cfg(feature = "linux")]
 pub use linux::{LinuxConfig, LinuxDataplane};

@@ -1,14 +1,19 @@
 //! The Linux backend: nf_tables, route netlink and `/proc/sys`, in one network namespace.
 
+use std::io;
+use std::sync::Arc;
+
 use async_trait::async_trait;
 use calico_core::net::InterfaceName;
 use calico_core::table::Delta;
 
 use crate::netlink::Routing;
 use crate::netlink::monitor::Monitor;
+use crate::netns::{Netns, NetnsError};
 use crate::nftables::Ruleset;
 use crate::sysctl::Settings;
-use crate::{ApplyReport, Dataplane, DataplaneError, HostChange, Observed};
+use crate::workload;
+use crate::{ApplyReport, Dataplane, DataplaneError, HostChange, Observed, Removal};
 
 /// How a [`LinuxDataplane`] tells what is its own.
 #[derive(Debug, Clone)]
@@ -41,7 +46,8 @@ impl LinuxConfig {
 ///
 /// Requests are system calls that the kernel completes before they return (a few microseconds for an element, a second for a table
 /// of ten thousands of rules); they are made on the calling task's thread. Only [`next_change`](Dataplane::next_change) waits, and
-/// needs a tokio runtime with I/O enabled.
+/// needs a tokio runtime with I/O enabled; [`remove_workload`](Dataplane::remove_workload) needs a runtime, whose threads for blocking
+/// work it uses.
 ///
 /// Nothing is executed and nothing is flushed, neither on open nor on drop.
 ///
@@ -61,6 +67,7 @@ pub struct LinuxDataplane {
     routing: Routing,
     settings: Settings,
     monitor: Monitor,
+    netns: Arc<Netns>,
 }
 
 impl LinuxDataplane {
@@ -76,7 +83,12 @@ impl LinuxDataplane {
             object: "netlink notifications".into(),
             source,
         })?;
-        Ok(Self { config, ruleset, routing, settings, monitor })
+        let netns = Netns::current().map_err(|error| DataplaneError::Kernel {
+            operation: "open",
+            object: "the network namespace".into(),
+            source: io::Error::other(error),
+        })?;
+        Ok(Self { config, ruleset, routing, settings, monitor, netns: Arc::new(netns) })
     }
 }
 
@@ -115,4 +127,26 @@ impl Dataplane for LinuxDataplane {
             source,
         })
     }
+
+    fn remove_workload(&mut self, interface: InterfaceName) -> Removal {
+        let netns = Arc::clone(&self.netns);
+        let work = tokio::task::spawn_blocking(move || retire(&netns, interface));
+        Box::pin(async move { work.await.unwrap_or_else(|ended| Err(not_removed(interface, ended))) })
+    }
+}
+
+/// Enters the namespace only where the thread is in another one: that takes a privilege which an agent in its own does not need.
+fn retire(netns: &Netns, interface: InterfaceName) -> Result<(), DataplaneError> {
+    let here = Netns::current().and_then(|current| current.is_same(netns));
+    let failed = |error: NetnsError| not_removed(interface, error);
+    let retired = match here.map_err(failed)? {
+        true => workload::retire(interface),
+        false => netns.run(|| workload::retire(interface)).map_err(failed)?,
+    };
+    retired.map_err(|error| not_removed(interface, error))
+}
+
+fn not_removed(interface: InterfaceName, error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> DataplaneError {
+    let object = format!("interface {interface}");
+    DataplaneError::Kernel { operation: "remove", object, source: io::Error::other(error) }
 }

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
+use calico_core::net::InterfaceName;
 use calico_core::table::Delta;
 
 use super::Reconciler;
-use crate::{ApplyReport, Dataplane, DataplaneError, HostChange};
+use crate::{ApplyReport, Dataplane, DataplaneError, HostChange, Removal};
 
 /// A [`Reconciler`] with the [`Dataplane`] that it works on.
 ///
@@ -79,5 +80,10 @@ impl Driver {
         let change = self.dataplane.next_change().await?;
         self.machine.host_change(change.clone());
         Ok(change)
+    }
+
+    /// Begins to remove a workload's interface; see [`Dataplane::remove_workload`]. The machine hears of it like of any other change.
+    pub fn remove_workload(&mut self, interface: InterfaceName) -> Removal {
+        self.dataplane.remove_workload(interface)
     }
 }

@@ -11,7 +11,7 @@ use calico_core::net::{InterfaceName, Mac};
 use calico_core::table::{ChainName, Delta, Neighbor, Route, RouteKey, RouteTarget, SetName};
 
 use super::Ruleset;
-use crate::{ApplyReport, Dataplane, DataplaneError, HostChange, LinkState, Observed, RouteFailure};
+use crate::{ApplyReport, Dataplane, DataplaneError, HostChange, LinkState, Observed, Removal, RouteFailure};
 
 /// A host in memory. Clones are handles on the same host.
 #[derive(Debug, Clone, Default)]
@@ -193,6 +193,13 @@ impl Dataplane for Recording {
             }
         })
         .await
+    }
+
+    fn remove_workload(&mut self, interface: InterfaceName) -> Removal {
+        if self.host().links.contains_key(&interface) {
+            self.set_link(interface, None);
+        }
+        Box::pin(std::future::ready(Ok(())))
     }
 }
 

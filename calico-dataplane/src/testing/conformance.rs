@@ -22,7 +22,8 @@ use crate::{ApplyReport, Dataplane, DataplaneError, HostChange, Observed};
 
 /// Runs the whole suite against a host that holds nothing of ours, and leaves it holding nothing but an empty table.
 ///
-/// `workload` is an interface that exists, is up (`lo` too) and counts as a workload's; no interface is called `cali-none`.
+/// `workload` is an interface that exists, is up (`lo` too) and counts as a workload's; it is removed in the end. No interface is called
+/// `cali-none`.
 ///
 /// # Panics
 /// If the implementation breaks the contract.
@@ -41,6 +42,7 @@ pub async fn suite(dataplane: &mut dyn Dataplane, workload: InterfaceName) {
     settings_are_written(dataplane, workload).await;
     failures_are_reported_by_object(dataplane, workload).await;
     own_writes_are_no_news(dataplane).await;
+    workloads_are_removed(dataplane, workload).await;
 }
 
 async fn holds_nothing(dataplane: &mut dyn Dataplane) {
@@ -289,6 +291,20 @@ async fn own_writes_are_no_news(dataplane: &mut dyn Dataplane) {
     complete(&dataplane.apply(&sample::removal()).await);
     let polled = poll_next(dataplane);
     assert!(polled.is_pending(), "our own write came back as {polled:?}");
+}
+
+async fn workloads_are_removed(dataplane: &mut dyn Dataplane, workload: InterfaceName) {
+    let before = observe(dataplane).await.links;
+    assert!(before.contains_key(&workload));
+    for interface in ["cali-none".parse().unwrap(), workload, workload] {
+        let removal = dataplane.remove_workload(interface);
+        // It does not hold the dataplane.
+        observe(dataplane).await;
+        removal.await.unwrap_or_else(|error| panic!("{interface} is not removed: {error:?}"));
+    }
+    let after = observe(dataplane).await;
+    assert!(!after.links.contains_key(&workload));
+    assert!(after.neighbors.iter().all(|neighbor| neighbor.interface != workload));
 }
 
 fn poll_next(dataplane: &mut dyn Dataplane) -> Poll<Result<HostChange, DataplaneError>> {

@@ -27,7 +27,7 @@ use calico_core::render::PolicyRenderer;
 use calico_core::resource::{AffinityOwner, Kind};
 use calico_core::update::SyncStatus;
 use calico_dataplane::reconcile::{Driver, ReconcileConfig, Reconciler, Step};
-use calico_dataplane::{Dataplane, DataplaneError, HostChange, workload};
+use calico_dataplane::{Dataplane, DataplaneError, HostChange};
 use calico_datastore::sync::{SyncEvent, SyncOptions, Syncer};
 use calico_datastore::{Datastore, Scope};
 use futures_util::FutureExt;
@@ -300,12 +300,33 @@ impl Agent {
                 let patience = Duration::from_millis(timeout_ms);
                 self.waits.add((&namespace, &name), Goal::Gone, patience, now, answer);
             }
-            Verb::RemoveInterface { name } => remove_interface(name, self.workload_prefixes.clone(), answer),
+            Verb::RemoveInterface { name } => self.remove_interface(&name, answer),
             verb => {
                 let text = format!("this agent does not know {verb:?}");
                 let _ = answer.send(failure(ErrorCode::BadRequest, &text));
             }
         }
+    }
+
+    /// Removes a workload's interface beside the loop: the kernel takes its time. The reconciler hears of it like of any other change.
+    fn remove_interface(&mut self, name: &str, answer: oneshot::Sender<Answer>) {
+        // A client that has gone away is no concern of ours.
+        let refuse = |text: &str| failure(ErrorCode::BadRequest, text);
+        let interface: InterfaceName = match name.parse() {
+            Ok(interface) => interface,
+            Err(error) => return drop(answer.send(refuse(&format!("{name:?}: {error}")))),
+        };
+        if !interface.starts_with_any(&self.workload_prefixes) {
+            return drop(answer.send(refuse(&format!("{name} is no workload's interface"))));
+        }
+        let removal = self.driver.remove_workload(interface);
+        tokio::spawn(async move {
+            let outcome = match removal.await {
+                Ok(()) => Answer::Ok(Success::Gone),
+                Err(error) => failure(ErrorCode::Kernel, &chain(&error)),
+            };
+            drop(answer.send(outcome));
+        });
     }
 
     /// Does what the reconciler wants done.
@@ -369,25 +390,6 @@ impl Agent {
         let retry = retry.map(|at| self.state.start + at);
         [retry, self.waits.next_deadline()].into_iter().flatten().fold(now + HEARTBEAT, Instant::min)
     }
-}
-
-/// Removes a workload's interface beside the loop: the kernel takes its time. The reconciler hears of it like of any other change.
-fn remove_interface(name: String, prefixes: Vec<InterfaceName>, answer: oneshot::Sender<Answer>) {
-    let remove = move || {
-        let interface: InterfaceName = match name.parse() {
-            Ok(interface) => interface,
-            Err(error) => return failure(ErrorCode::BadRequest, &format!("{name:?}: {error}")),
-        };
-        if !interface.starts_with_any(&prefixes) {
-            return failure(ErrorCode::BadRequest, &format!("{name} is no workload's interface"));
-        }
-        match workload::retire(interface) {
-            Ok(()) => Answer::Ok(Success::Gone),
-            Err(error) => failure(ErrorCode::Kernel, &chain(&error)),
-        }
-    };
-    // A client that has gone away is no concern of ours.
-    tokio::task::spawn_blocking(move || drop(answer.send(remove())));
 }
 
 /// What the agent of one node follows: what `Graph` and `Topology` calculate with, and no other bookkeeping. Every block of the

@@ -179,6 +179,20 @@ async fn an_endpoint_waits_for_its_interface_and_says_so() {
     assert!(world.route("10.1.0.5/32").is_none());
 }
 
+#[tokio::test(start_paused = true)]
+async fn an_interface_is_removed_from_the_dataplane_that_the_agent_was_given() {
+    let world = World::start(MemoryStore::new());
+    populate(&world).await;
+    world.link("cali1", 7);
+    world.put(endpoint_key("pod"), endpoint("a", "cali1", "10.1.0.5/32")).await;
+    assert_eq!(world.wait("pod", 60_000).await, Answer::Ok(Success::Enforced));
+    let removed = world.call(Verb::RemoveInterface { name: "cali1".into() }).await;
+    assert_eq!(removed, Answer::Ok(Success::Gone));
+    assert_eq!(world.kernel.clone().observe().await.unwrap().links.len(), 0);
+    let Answer::Error(failure) = world.wait("pod", 50).await else { panic!("its interface is gone") };
+    assert!(failure.message.contains("cali1"), "{}", failure.message);
+}
+
 #[tokio::test]
 async fn removing_what_is_no_interface_says_so() {
     let world = World::start(MemoryStore::new());
@@ -392,6 +406,10 @@ impl Dataplane for Unheard {
 
     async fn next_change(&mut self) -> Result<HostChange, DataplaneError> {
         Err(DataplaneError::Reply { operation: "listening", detail: "planted".into() })
+    }
+
+    fn remove_workload(&mut self, interface: InterfaceName) -> calico_dataplane::Removal {
+        self.0.remove_workload(interface)
     }
 }
 
