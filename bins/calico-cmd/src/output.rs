@@ -3,6 +3,7 @@
 //! A reader may leave (`| head`), a disk may be full. Results that cannot be written are a failure, which the caller tells; remarks
 //! that cannot be written have nobody to be told to.
 
+use std::error::Error;
 use std::fmt::Display;
 use std::io::{self, Write};
 
@@ -20,4 +21,30 @@ pub fn print(text: &str) -> io::Result<()> {
 pub fn remark(line: impl Display) {
     // In one piece, so that lines of several processes do not mix.
     let _nobody_reads = io::stderr().lock().write_all(format!("{line}\n").as_bytes());
+}
+
+/// An error with all its causes, on one line.
+pub fn chain(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text.push_str(": ");
+        text.push_str(&error.to_string());
+        cause = error.source();
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, thiserror::Error)]
+    #[error("cannot write")]
+    struct Outer(#[source] io::Error);
+
+    #[test]
+    fn a_chain_tells_every_cause() {
+        assert_eq!(chain(&Outer(io::Error::other("disk full"))), "cannot write: disk full");
+    }
 }

@@ -4,11 +4,11 @@
 //! runtime hands it, and logs to standard error only.
 
 use std::collections::BTreeMap;
-use std::error::Error;
 use std::io::{Read, Write};
 use std::path::Path;
 use std::sync::Arc;
 
+use calico_cmd::output::chain;
 use calico_cmd::store::{Sources, open_in_place, resolve};
 use calico_core::cni::{CniError, ErrorCode, Invocation, NetConf, Request, Version};
 use calico_core::time::Timestamp;
@@ -224,18 +224,6 @@ pub fn first_line(path: &Path) -> std::io::Result<Option<String>> {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error),
     }
-}
-
-/// An error with all its causes in one line.
-pub fn chain(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text.push_str(": ");
-        text.push_str(&error.to_string());
-        cause = error.source();
-    }
-    text
 }
 
 /// A failed datastore request as the runtime shall see it.

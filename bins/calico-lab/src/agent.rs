@@ -7,6 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use calico_cmd::control::{Client, DatastoreState, NodeStatus};
+use calico_cmd::output;
 use tokio::time::{Instant, sleep};
 
 use crate::ctl;
@@ -62,7 +63,7 @@ pub(crate) async fn wait_until_ready(lab: &Lab, progress: &Progress) -> Result<(
                     None => break,
                     Some(missing) => missing,
                 },
-                Err(error) => error.chain(),
+                Err(error) => output::chain(&error),
             };
             // Whichever: the others wait for its sessions in vain.
             if let Some(ended) = lab.record.agents.iter().find(|agent| !agent.process.is_alive()) {

@@ -53,18 +53,6 @@ impl LabError {
             Self::Interrupted => ExitCode::from(130),
         }
     }
-
-    /// The message with all its causes, one after the other.
-    pub(crate) fn chain(&self) -> String {
-        let mut text = self.to_string();
-        let mut cause = self.source();
-        while let Some(error) = cause {
-            text.push_str(": ");
-            text.push_str(&error.to_string());
-            cause = error.source();
-        }
-        text
-    }
 }
 
 /// Says what was being done when something failed.
@@ -87,6 +75,6 @@ mod tests {
     fn a_chain_tells_every_cause() {
         let inner: Result<(), _> = Err(LabError::new("disk full"));
         let error = inner.context(|| "cannot write".into()).unwrap_err();
-        assert_eq!(error.chain(), "cannot write: disk full");
+        assert_eq!(calico_cmd::output::chain(&error), "cannot write: disk full");
     }
 }

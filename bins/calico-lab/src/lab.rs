@@ -3,6 +3,7 @@
 use std::process::Child;
 use std::time::Duration;
 
+use calico_cmd::output;
 use calico_dataplane::netns::{Netns, named};
 
 use crate::agent;
@@ -166,7 +167,7 @@ pub(crate) fn tear_down_after<T, R>(
     let told = outcome.and_then(tell);
     match (told, removed) {
         (Err(error), Err(second)) => {
-            progress.done(format!("the network could not be removed: {}", second.chain()));
+            progress.done(format!("the network could not be removed: {}", output::chain(&second)));
             Err(error)
         }
         (told, removed) => removed.and(told),
@@ -301,7 +302,8 @@ mod tests {
         let mut lab = Lab::claim(state.clone(), plan.clone(), &progress).unwrap();
         let mut host = Stranger::new(plan.host_netns(HostId(1)));
         let failed = topology::build(&plan, &mut |name| lab.make(name));
-        assert!(tear_down_after(lab, failed, &progress, Ok).unwrap_err().chain().contains(&host.name));
+        let error = tear_down_after(lab, failed, &progress, Ok).unwrap_err();
+        assert!(output::chain(&error).contains(&host.name));
         assert!(host.is_unharmed());
         drop(host);
 

@@ -87,7 +87,7 @@ fn lab_from(arguments: Vec<OsString>) -> ExitCode {
     run(cli.command).unwrap_or_else(|error| {
         // A reader that has gone has seen all it wanted.
         if !matches!(error, LabError::ReaderGone) {
-            output::remark(format_args!("calico-lab: {}", error.chain()));
+            output::remark(format_args!("calico-lab: {}", output::chain(&error)));
         }
         error.exit_code()
     })

@@ -423,7 +423,11 @@ mod tests {
                         let _lock = match state.lock() {
                             Ok(lock) => lock,
                             Err(error) => {
-                                assert!(error.to_string().contains("another calico-lab"), "{}", error.chain());
+                                assert!(
+                                    error.to_string().contains("another calico-lab"),
+                                    "{}",
+                                    calico_cmd::output::chain(&error)
+                                );
                                 continue;
                             }
                         };

@@ -4,6 +4,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::process::ExitCode;
 use std::time::Duration;
 
+use calico_cmd::output;
 use calico_dataplane::netns::named;
 use comfy_table::Table;
 use serde::Serialize;
@@ -159,7 +160,7 @@ async fn look_at_host(state: &StateDir, record: &Record, agent: Agent) -> HostSt
     match agent::status(state, agent.host).await {
         Err(error) => {
             host.alive = !ends_soon(agent.process).await;
-            host.problems.push(if host.alive { error.chain() } else { has_ended(state, agent) });
+            host.problems.push(if host.alive { output::chain(&error) } else { has_ended(state, agent) });
         }
         Ok(status) => {
             host.problems.extend(agent::missing(&status, usize::from(plan.hosts)));

@@ -9,11 +9,10 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use calico_bgp::{BgpBackend, BgpError, BgpEvent, BgpStatus, NativeBackend, NativeConfig};
+use calico_cmd::output::chain;
 use calico_core::bgp::DesiredBgp;
 use tokio::time::Instant;
 use tracing::{error, info};
-
-use crate::agent::chain;
 
 /// Pause between two tries to start.
 const PAUSE: Duration = Duration::from_secs(5);

@@ -26,12 +26,11 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use calico_cmd::exit::Exit;
-use calico_cmd::output;
+use calico_cmd::output::{self, chain};
 use calico_cmd::store::{PatientStore, Sources, open, resolve};
 use calico_cmd::telemetry::{self, LogLevel};
 use calico_datastore::Datastore;
 
-use agent::chain;
 use cli::{Cli, Command, RunArgs};
 
 /// The program: parses, runs, and says how it ended (0 done, 1 failed, 2 wrong usage).

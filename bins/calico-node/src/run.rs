@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use calico_bgp::{BgpBackend, NativeConfig, SpeakerConfig};
+use calico_cmd::output::chain;
 use calico_core::render::{EndpointToHost, RenderConfig, Renderer};
 use calico_dataplane::reconcile::ReconcileConfig;
 use calico_dataplane::{LinuxConfig, LinuxDataplane};
@@ -14,7 +15,7 @@ use calico_datastore::{Datastore, IdSource, SystemClock, SystemIds};
 use tokio::signal::unix::{SignalKind, signal};
 use tracing::{error, info, warn};
 
-use crate::agent::{Agent, Parts, chain};
+use crate::agent::{Agent, Parts};
 use crate::bgp::PatientSpeaker;
 use crate::cli::{Backend, IpSetting, RunArgs};
 use crate::control::Server;

@@ -20,9 +20,10 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use calico_cmd::control::{Attachment, Client, ControlError, DEFAULT_SOCKET, SOCKET_ENV};
+use calico_cmd::output::chain;
 use calico_core::cni::{Identity, NetConf};
 use calico_core::net::{Cidr, InterfaceName, Mac};
-use calico_ipam::plugin::{Variables, chain, warn};
+use calico_ipam::plugin::{Variables, warn};
 
 /// How long is waited where the configuration does not say, if there should be an agent.
 const PATIENCE: Duration = Duration::from_secs(10);

@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
+use calico_cmd::output::chain;
 use calico_core::cni::{CniError, Identity, Request, network_profile, renewed_endpoint};
 use calico_core::resource::{Kind, Metadata, Object, Resource, ResourceKey, WorkloadEndpointSpec};
 use calico_datastore::{Batch, DatastoreError, Precondition, Scope, Stored, Write};
-use calico_ipam::plugin::{chain, datastore_failure, warn};
+use calico_ipam::plugin::{datastore_failure, warn};
 
 use crate::{Births, Parts};
 

@@ -2,13 +2,14 @@
 
 use std::path::Path;
 
+use calico_cmd::output::chain;
 use calico_core::cni::{CniError, CniResult, ErrorCode, Identity, Request};
 use calico_core::net::{Cidr, Family, InterfaceName};
 use calico_dataplane::netns::{Netns, RouteSocket};
 use calico_dataplane::workload::{
     AttachRequest, Attached, DetachRequest, Plumbing, WorkloadError, attach, detach, inspect,
 };
-use calico_ipam::plugin::{chain, first_line};
+use calico_ipam::plugin::first_line;
 
 /// Where calico-node writes the MTU that fits the cluster's encapsulation.
 const MTU_FILE: &str = "/var/lib/calico/mtu";

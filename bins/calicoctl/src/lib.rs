@@ -102,6 +102,6 @@ pub fn run_process(args: impl IntoIterator<Item = OsString>) -> Exit {
 
 impl From<OpenError> for Failure {
     fn from(error: OpenError) -> Self {
-        Self::message(format_args!("Failed to create Calico API client: {}", failure::chain(&error)))
+        Self::message(format_args!("Failed to create Calico API client: {}", calico_cmd::output::chain(&error)))
     }
 }

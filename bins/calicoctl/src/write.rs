@@ -1,10 +1,10 @@
 //! Changes to the datastore, one resource at a time.
 
+use calico_cmd::output::chain;
 use calico_core::resource::{Resource, ResourceKey};
 use calico_datastore::DatastoreError;
 use calico_datastore::client::{Client, ClientError, Draft};
 
-use crate::failure::chain;
 use crate::input::Item;
 
 /// What happened to one resource.

@@ -93,6 +93,7 @@ mod tests {
         let netns = Netns::anonymous().unwrap();
         let destination = |number| Ipv4Addr::from(0x0b00_0000 + number);
         let error = add(&netns, 300, destination, Ipv4Addr::new(10, 0, 0, 2)).unwrap_err();
-        assert!(error.chain().contains("nreachable"), "{}", error.chain());
+        let text = calico_cmd::output::chain(&error);
+        assert!(text.contains("nreachable"), "{text}");
     }
 }

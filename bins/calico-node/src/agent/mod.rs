@@ -21,6 +21,7 @@ use std::time::Duration;
 
 use calico_bgp::{BgpBackend, BgpError, BgpEvent, SessionState};
 use calico_cmd::control::{Answer, ErrorCode, Success, Verb};
+use calico_cmd::output::chain;
 use calico_core::bgp::DesiredBgp;
 use calico_core::net::{Cidr, InterfaceName};
 use calico_core::render::PolicyRenderer;
@@ -445,15 +446,4 @@ fn log_failures(report: &calico_dataplane::ApplyReport) {
     for (setting, error) in &report.settings {
         warn!(path = setting.path, interface = %setting.interface, error = %chain(error), "the kernel refused a setting");
     }
-}
-
-/// An error with its causes, on one line.
-pub(crate) fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text = format!("{text}: {error}");
-        cause = error.source();
-    }
-    text
 }

@@ -2,13 +2,14 @@
 
 use std::path::Path;
 
+use calico_cmd::output::chain;
 use calico_core::resource::{Kind, ResourceKey};
 use calico_datastore::Scope;
 use calico_datastore::client::Client;
 
 use super::{Context, targets};
 use crate::cli::GetArgs;
-use crate::failure::{Failure, chain};
+use crate::failure::Failure;
 use crate::input;
 use crate::output::{self, Found, Show};
 
