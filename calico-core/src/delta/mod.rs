@@ -57,8 +57,11 @@ impl<K: Ord + Clone, V: PartialEq> Tracker<K, V> {
         self.update(key, |entry| entry.observed = value);
     }
 
-    /// Takes a whole look at the host: what is not in it is absent.
-    pub fn observe_all(&mut self, snapshot: impl IntoIterator<Item = (K, V)>) {
+    /// Takes a whole look at the host: what is not in it is absent. Says what was as it should be, and is not any more.
+    pub fn observe_all<I: IntoIterator<Item = (K, V)>>(
+        &mut self,
+        snapshot: I,
+    ) -> impl Iterator<Item = &K> + use<'_, I, K, V> {
         for entry in self.entries.values_mut() {
             entry.observed = None;
         }
@@ -68,7 +71,9 @@ impl<K: Ord + Clone, V: PartialEq> Tracker<K, V> {
         }
         self.entries.retain(|_, entry| entry.desired.is_some() || entry.observed.is_some());
         let differing = self.entries.iter().filter(|(_, entry)| entry.desired != entry.observed);
-        self.pending = differing.map(|(key, _)| key.clone()).collect();
+        let differing = differing.map(|(key, _)| key.clone()).collect();
+        let before = core::mem::replace(&mut self.pending, differing);
+        self.pending.iter().filter(move |key| !before.contains(*key))
     }
 
     /// What differs, by key.

@@ -20,11 +20,10 @@ impl Reconciler {
         let replaced = before.map(|link| link.index) != state.map(|link| link.index);
         let went_down = before.is_some_and(|link| link.up) && !state.is_some_and(|link| link.up);
         if replaced || went_down {
+            self.forgive(name);
             // The kernel removes these without a word when an interface goes down.
             self.forget_routes_and_neighbors(name);
-            let of_workload =
-                self.config.workload_prefixes.iter().any(|prefix| name.as_str().starts_with(prefix.as_str()));
-            if before.is_some() && !of_workload {
+            if before.is_some() && !name.starts_with_any(&self.config.workload_prefixes) {
                 // It may carry gateways: their routes went as silently, and only a look tells which.
                 self.look = Look::Wanted;
             }
@@ -48,6 +47,25 @@ impl Reconciler {
             Object::Route(key) => routes.desired(key).and_then(route_interface).is_none_or(|by| by == name),
             _ => false,
         });
+    }
+
+    /// What the kernel removes together with the link was not undone by anybody.
+    fn forgive(&mut self, name: InterfaceName) {
+        let carries_gateways = !name.starts_with_any(&self.config.workload_prefixes);
+        let routes = &self.routes;
+        let goes_with_it = |object: &Object| match object {
+            Object::Route(key) => {
+                let either = [routes.desired(key), routes.observed(key)];
+                either
+                    .into_iter()
+                    .flatten()
+                    .any(|route| route_interface(route).map_or(carries_gateways, |by| by == name))
+            }
+            Object::Neighbor(interface, _) => *interface == name,
+            _ => false,
+        };
+        self.fights.forget_if(goes_with_it);
+        self.disturbed.retain(|object| !goes_with_it(object));
     }
 
     fn forget_routes_and_neighbors(&mut self, name: InterfaceName) {

@@ -11,6 +11,7 @@ use calico_core::table::{
     RouteClass, RouteKey, RouteTarget, SetDecl, SetName, Verdict,
 };
 
+use super::fights::Fights;
 use super::plan;
 use super::retry::{Object, ReconcileConfig, Retries};
 use crate::{ApplyReport, DataplaneError, HostChange, LinkState, Observed};
@@ -43,6 +44,9 @@ pub struct Reconciler {
     pub(super) settings: Tracker<(InterfaceName, &'static str), String>,
     pub(super) links: BTreeMap<InterfaceName, LinkState>,
     pub(super) retries: Retries,
+    pub(super) fights: Fights,
+    /// What was right and is not any more, since the last poll.
+    pub(super) disturbed: BTreeSet<Object>,
     /// Most items of the next transaction, while the one to blame for a failure is sought.
     pub(super) limit: Option<usize>,
     /// Objects found to blame since the last transaction that worked.
@@ -106,6 +110,8 @@ impl Reconciler {
             neighbors: Tracker::default(),
             settings: Tracker::default(),
             links: BTreeMap::new(),
+            fights: Fights::default(),
+            disturbed: BTreeSet::new(),
             limit: None,
             blamed: Vec::new(),
             blame_limit: BLAME_LIMIT,
@@ -161,17 +167,21 @@ impl Reconciler {
 
     fn desire_host_objects(&mut self, change: &Delta) {
         for key in &change.routes_removed {
+            self.fights.expedite(&Object::Route(*key));
             self.change_route(*key, |routes| routes.remove_desired(*key));
         }
         for route in &change.routes_set {
             self.retries.forget(&Object::Route(route.key));
+            self.fights.expedite(&Object::Route(route.key));
             self.change_route(route.key, |routes| routes.set_desired(route.key, *route));
         }
         for Neighbor { interface, address, .. } in &change.neighbors_removed {
+            self.fights.expedite(&Object::Neighbor(*interface, *address));
             self.neighbors.remove_desired((*interface, *address));
         }
         for Neighbor { interface, address, mac } in &change.neighbors_set {
             self.retries.forget(&Object::Neighbor(*interface, *address));
+            self.fights.expedite(&Object::Neighbor(*interface, *address));
             self.neighbors.set_desired((*interface, *address), *mac);
         }
         for interface in &change.settings_dropped {
@@ -217,21 +227,37 @@ impl Reconciler {
         self.look = Look::Done;
         self.retries.forget(&Object::Look);
         self.table_present = seen.table_present;
+        // Before, what differs was left by an earlier life, or has not been asked for yet.
+        let counts = self.in_sync;
+        let mut undone = BTreeSet::new();
+        let mut note = |objects: &mut dyn Iterator<Item = Object>| {
+            if counts {
+                undone.extend(objects);
+            }
+        };
         let mark = |chain: crate::ObservedChain| ChainMark { base: chain.base, fingerprint: chain.fingerprint };
-        self.chains.observe_all(seen.chains.into_iter().map(|(name, chain)| (name, mark(chain))));
+        let chains = seen.chains.into_iter().map(|(name, chain)| (name, mark(chain)));
+        note(&mut self.chains.observe_all(chains).cloned().map(Object::Chain));
         let elements = seen.sets.iter().flat_map(|(name, set)| {
             set.elements.iter().map(|element| ((name.clone(), element.key.clone()), element.verdict.clone()))
         });
-        self.elements.observe_all(elements);
-        self.sets.observe_all(seen.sets.into_iter().map(|(name, set)| (name, set.decl)));
+        // They come sorted: one object for each set.
+        let mut last = None;
+        let changed = self.elements.observe_all(elements).map(|(set, _)| set);
+        note(&mut changed.filter(|set| last.replace(*set) != Some(*set)).cloned().map(Object::Set));
+        let sets = seen.sets.into_iter().map(|(name, set)| (name, set.decl));
+        note(&mut self.sets.observe_all(sets).cloned().map(Object::Set));
         let links = core::mem::take(&mut self.links);
         for name in links.keys().chain(seen.links.keys()).copied().collect::<BTreeSet<_>>() {
             let (before, after) = (links.get(&name).copied(), seen.links.get(&name).copied());
             self.links.extend(before.map(|state| (name, state)));
             self.change_link(name, after);
         }
-        self.routes.observe_all(seen.routes);
-        self.neighbors.observe_all(seen.neighbors.iter().map(|n| ((n.interface, n.address), n.mac)));
+        note(&mut self.routes.observe_all(seen.routes).copied().map(Object::Route));
+        let neighbors = seen.neighbors.iter().map(|n| ((n.interface, n.address), n.mac));
+        let neighbors = self.neighbors.observe_all(neighbors);
+        note(&mut neighbors.map(|(interface, address)| Object::Neighbor(*interface, *address)));
+        self.disturbed.append(&mut undone);
         self.index_routes();
         // The look itself is newer than whatever a link change made doubtful.
         self.look = Look::Done;
@@ -252,14 +278,27 @@ impl Reconciler {
             HostChange::Link { name, state } => self.change_link(name, state),
             HostChange::Route { key, route } => {
                 self.retries.forget(&Object::Route(key));
-                self.change_route(key, |routes| routes.set_observed(key, route));
+                self.disturb(Object::Route(key), |machine| {
+                    machine.change_route(key, |routes| routes.set_observed(key, route));
+                });
             }
             HostChange::Neighbor { neighbor, present } => {
                 let Neighbor { interface, address, mac } = neighbor;
-                self.neighbors.set_observed((interface, address), present.then_some(mac));
+                self.disturb(Object::Neighbor(interface, address), |machine| {
+                    machine.neighbors.set_observed((interface, address), present.then_some(mac));
+                });
             }
             HostChange::Address { interface } => self.expedite_routes_by(interface),
             HostChange::Ruleset | HostChange::Overrun => self.look = Look::Wanted,
+        }
+    }
+
+    /// Takes in a change of one object, and notes whether that undid our work.
+    fn disturb(&mut self, object: Object, change: impl FnOnce(&mut Self)) {
+        let was_right = plan::is_settled(self, &object);
+        change(self);
+        if was_right && self.in_sync && !plan::is_settled(self, &object) {
+            self.disturbed.insert(object);
         }
     }
 
@@ -271,6 +310,12 @@ impl Reconciler {
         let mut retries = core::mem::take(&mut self.retries);
         retries.forget_if(|object| plan::is_settled(self, object));
         self.retries = retries;
+        self.fights.end_over(now);
+        for object in core::mem::take(&mut self.disturbed) {
+            if !plan::is_settled(self, &object) {
+                self.fights.undone(object, now);
+            }
+        }
         let ruleset_may = self.retries.may_try(&Object::Ruleset, now);
         let (delta, items) = if self.in_sync {
             let (mut delta, items) = if ruleset_may { plan::ruleset(self, now) } else { Default::default() };
@@ -290,7 +335,12 @@ impl Reconciler {
 
     /// When to come back at the latest, if nothing else happens. To be asked when [`poll`](Self::poll) has nothing to give.
     pub fn poll_timeout(&self, now: Duration) -> Option<Duration> {
-        self.retries.next_due(now)
+        [self.retries.next_due(now), self.fights.next_due(now)].into_iter().flatten().min()
+    }
+
+    /// What somebody else keeps changing, although we make it right each time.
+    pub fn fought_over(&self, now: Duration) -> impl Iterator<Item = &Object> {
+        self.fights.objects(now)
     }
 
     /// How carrying out what [`poll`](Self::poll) gave went.

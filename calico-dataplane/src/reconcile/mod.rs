@@ -15,9 +15,11 @@
 //! - What fails is tried again, ever more slowly; everything else goes on. A failing nf_tables transaction is halved until the
 //!   object to blame is alone; that object, and what refers to it, is set aside. So an endpoint whose policy cannot be written
 //!   keeps its former policy, or none of its packets pass if it is new; and its neighbours get theirs.
+//! - What somebody else changes again and again is made right at once a few times, then ever more slowly; policy always at once.
 //! - While an object is set aside, no chain or set is deleted: something that could not be written may still refer to it.
 
 mod driver;
+mod fights;
 mod links;
 mod machine;
 mod plan;

@@ -235,7 +235,7 @@ fn is_addition(machine: &Reconciler, object: &Object) -> bool {
 pub(super) fn host_objects(machine: &Reconciler, now: Duration, delta: &mut Delta) {
     let exists = |name: InterfaceName| machine.links.contains_key(&name);
     let up = |name: InterfaceName| machine.links.get(&name).is_some_and(|link| link.up);
-    let may = |object: Object| machine.retries.may_try(&object, now);
+    let may = |object: Object| machine.retries.may_try(&object, now) && machine.fights.may_repair(&object, now);
     for difference in machine.routes.pending() {
         let key = *difference.key;
         let stale = difference.observed.is_some_and(|route| machine.is_kept_for_bgp(route));

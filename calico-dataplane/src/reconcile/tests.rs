@@ -184,6 +184,112 @@ fn what_strangers_change_is_put_right() {
 }
 
 #[test]
+fn a_route_that_somebody_keeps_removing_is_written_ever_more_slowly_and_is_right_in_the_end() {
+    let host = Recording::new();
+    host.set_link(cali(1), up(7));
+    let mut node = Node::in_sync(&host);
+    node.events(&[policy(0, &[]), endpoint(1, &[0])]);
+    node.settle();
+    let key = host.routes()[0].key;
+    host.take_applied();
+    for round in 0..20 {
+        host.set_route(key, None);
+        node.work();
+        assert_eq!(host.routes().len(), usize::from(round < 3), "round {round}: the first repairs are immediate");
+    }
+    assert_eq!(host.take_applied().len(), 3, "time stands still");
+    assert_eq!(node.driver.state().fought_over(node.now).collect::<Vec<_>>(), [&Object::Route(key)]);
+
+    // As fast as it can, for a minute.
+    let end = node.now + Duration::from_secs(60);
+    while node.now < end {
+        node.now = node.driver.state().poll_timeout(node.now).unwrap();
+        node.work();
+        assert_eq!(host.routes().len(), 1);
+        host.set_route(key, None);
+        node.work();
+    }
+    assert!(host.take_applied().len() < 30);
+
+    node.settle();
+    assert_eq!(host.routes().len(), 1);
+    node.now += Duration::from_secs(11);
+    assert_eq!(node.driver.state().fought_over(node.now).count(), 0, "left alone for long enough");
+    host.set_route(key, None);
+    node.work();
+    assert_eq!(host.routes().len(), 1, "at once, as if nothing had been");
+}
+
+#[test]
+fn policy_that_somebody_keeps_changing_is_put_right_at_once_each_time() {
+    let host = Recording::new();
+    let mut node = Node::in_sync(&host);
+    node.events(&[policy(0, &[]), endpoint(1, &[0])]);
+    node.settle();
+    let ruleset = host.ruleset();
+    for _ in 0..20 {
+        let open = Chain { rules: Vec::new(), ..chain(&host, "to-workload") };
+        host.tamper(&Delta { chains_set: vec![open], ..Delta::default() }).unwrap();
+        node.work();
+        assert_eq!(host.ruleset(), ruleset);
+    }
+    let named: Vec<String> = node.driver.state().fought_over(node.now).map(ToString::to_string).collect();
+    assert_eq!(named, ["chain to-workload"]);
+}
+
+#[test]
+fn a_link_that_flaps_is_no_fight() {
+    let host = Recording::new();
+    let mut node = Node::in_sync(&host);
+    node.events(&[policy(0, &[]), endpoint(1, &[0])]);
+    for _ in 0..20 {
+        host.set_link(cali(1), up(7));
+        node.work();
+        assert_eq!(host.routes().len(), 1);
+        // As a kernel tells of IPv6 routes.
+        host.set_route(route(1).key, None);
+        host.set_link(cali(1), Some(LinkState { index: 7, up: false }));
+        node.work();
+    }
+}
+
+#[test]
+fn an_uplink_that_flaps_is_no_fight() {
+    let host = Recording::new();
+    let uplink = "eth0".parse().unwrap();
+    let learned = Route { target: RouteTarget::Via("192.0.2.1".parse().unwrap()), class: RouteClass::Bgp, ..route(9) };
+    let mut node = Node::in_sync(&host);
+    node.driver.machine().desire(&Delta { routes_set: vec![learned], ..Delta::default() });
+    for _ in 0..20 {
+        host.set_link(uplink, up(2));
+        node.work();
+        assert_eq!(host.routes(), [learned]);
+        host.set_link(uplink, Some(LinkState { index: 2, up: false }));
+        host.set_route(learned.key, None);
+        node.work();
+    }
+    assert_eq!(node.driver.state().fought_over(node.now).count(), 0);
+}
+
+#[test]
+fn what_is_wanted_anew_does_not_wait_for_a_fight() {
+    let host = Recording::new();
+    let learned = Route { target: RouteTarget::Via("192.0.2.1".parse().unwrap()), class: RouteClass::Bgp, ..route(9) };
+    let mut node = Node::in_sync(&host);
+    node.driver.machine().desire(&Delta { routes_set: vec![learned], ..Delta::default() });
+    node.work();
+    for _ in 0..5 {
+        host.set_route(learned.key, None);
+        node.work();
+    }
+    assert!(host.routes().is_empty(), "it waits");
+    let other = Route { target: RouteTarget::Via("192.0.2.2".parse().unwrap()), ..learned };
+    node.driver.machine().desire(&Delta { routes_set: vec![other], ..Delta::default() });
+    node.work();
+    assert_eq!(host.routes(), [other], "no time has passed");
+}
+
+#[test]
 fn a_set_of_another_type_is_made_anew_with_all_that_refers_to_it() {
     let host = Recording::new();
     let mut node = Node::in_sync(&host);
@@ -381,6 +487,7 @@ enum Op {
     Link(u8, Option<u32>),
     Flush,
     LoseRoute(u8),
+    Pass(u16),
     Fail(Vec<u8>),
     Work,
     Restart,
@@ -395,7 +502,8 @@ fn op() -> impl Strategy<Value = Op> {
         3 => (0..2_u8, proptest::collection::btree_set(0..5_u8, 0..4)).prop_map(|(n, members)| Op::Members(n, members)),
         2 => (1..5_u8, proptest::option::of(1..9_u32)).prop_map(|(n, index)| Op::Link(n, index)),
         1 => Just(Op::Flush),
-        1 => (1..5_u8).prop_map(Op::LoseRoute),
+        4 => (1..5_u8).prop_map(Op::LoseRoute),
+        2 => (0..6000_u16).prop_map(Op::Pass),
         1 => few().prop_map(Op::Fail),
         4 => Just(Op::Work),
         1 => Just(Op::Restart),
@@ -463,6 +571,7 @@ proptest! {
             match op {
                 Op::Link(n, index) => host.set_link(cali(*n), index.and_then(up)),
                 Op::Flush => host.flush_ruleset(),
+                Op::Pass(millis) => node.now += Duration::from_millis((*millis).into()),
                 Op::LoseRoute(n) => host.set_route(route(*n).key, None),
                 Op::Fail(policies) => {
                     let chains = policies.iter().map(|n| chain_name(&format!("policy-in/gnp/p{n}"))).collect();

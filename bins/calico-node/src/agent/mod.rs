@@ -217,7 +217,8 @@ impl Agent {
     fn hear(&mut self, change: &HostChange) {
         self.deaf = None;
         let drift = !matches!(change, HostChange::Link { .. } | HostChange::Address { .. } | HostChange::Overrun);
-        if drift && !self.drifted && self.state.seen_in_sync {
+        // A fight is told once, by its object.
+        if drift && !self.drifted && self.state.seen_in_sync && !self.state.is_fighting() {
             warn!(?change, "somebody else changed what is ours in the kernel; looking, and making it right");
         }
         self.drifted |= drift;
@@ -345,7 +346,7 @@ impl Agent {
                 Step::LookFailed(error) => warn!(error = %chain(&error), "cannot look at the host"),
                 Step::Applied { delta, report } => {
                     self.metrics.applies.inc();
-                    if core::mem::take(&mut self.drifted) && self.state.seen_in_sync {
+                    if core::mem::take(&mut self.drifted) && self.state.seen_in_sync && !self.state.is_fighting() {
                         info!(
                             chains = delta.chains_set.len(),
                             sets = delta.elements.len(),
@@ -372,7 +373,7 @@ impl Agent {
     /// Answers who waits, and publishes how things are.
     fn look_round(&mut self) {
         let now = Instant::now();
-        self.state.follow(self.driver.state());
+        self.state.follow(self.driver.state(), now);
         let (pipeline, host) = (&self.pipeline, self.driver.state());
         self.waits.settle(now, |endpoint, attachment| self.state.standing(endpoint, attachment, pipeline, host));
         let active = self.pipeline.active();

@@ -1,6 +1,6 @@
 //! What the agent knows of itself: contact with the datastore, what cannot be used, how endpoints stand.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use calico_bgp::{BgpBackend, PeerStatus, SessionState};
 use calico_cmd::control::{Attachment, DatastoreState, NodeStatus, PeerReport};
@@ -8,7 +8,7 @@ use calico_core::bgp::PeerKind;
 use calico_core::calc::event::{ActiveEndpoint, EndpointId};
 use calico_core::resource::ResourceKey;
 use calico_core::update::SyncStatus;
-use calico_dataplane::reconcile::{Reconciler, WorkloadState};
+use calico_dataplane::reconcile::{Object, Reconciler, WorkloadState};
 use calico_datastore::sync::Diagnostic;
 use tokio::time::{Duration, Instant};
 use tracing::{debug, info, warn};
@@ -27,6 +27,8 @@ pub(super) struct State {
     seen_enforced: bool,
     faults: BTreeMap<ResourceKey, String>,
     unavailable: Option<Unavailable>,
+    /// What somebody else keeps changing: a few objects by name, and how many others.
+    fought_over: (BTreeSet<Object>, usize),
 }
 
 /// The datastore does not answer, or does not say what changes.
@@ -51,6 +53,7 @@ impl State {
             seen_enforced: false,
             faults: BTreeMap::new(),
             unavailable: None,
+            fought_over: (BTreeSet::new(), 0),
         }
     }
 
@@ -92,7 +95,17 @@ impl State {
     }
 
     /// Takes note of how far the host is.
-    pub(super) fn follow(&mut self, host: &Reconciler) {
+    pub(super) fn follow(&mut self, host: &Reconciler, now: Instant) {
+        let mut objects = host.fought_over(now.duration_since(self.start));
+        let named: BTreeSet<Object> = objects.by_ref().take(NAMED).cloned().collect();
+        let others = objects.count();
+        for object in named.difference(&self.fought_over.0) {
+            warn!(%object, others, "somebody else keeps changing this in the kernel, and we keep making it right: find out who");
+        }
+        if named.is_empty() && self.is_fighting() {
+            info!("nobody else keeps changing what is ours in the kernel any more");
+        }
+        self.fought_over = (named, others);
         self.seen_enforced |= host.is_carried_out();
     }
 
@@ -170,10 +183,20 @@ impl State {
         }
     }
 
+    /// Whether somebody else keeps changing what is ours.
+    pub(super) fn is_fighting(&self) -> bool {
+        !self.fought_over.0.is_empty()
+    }
+
     fn notices(&self, host: &Reconciler, bgp: Option<&dyn BgpBackend>) -> Vec<String> {
         let stale = if self.seen_in_sync { host.stale_routes() } else { 0 };
         let peers = bgp.map(|bgp| bgp.status().peers).unwrap_or_default();
-        (stale > 0).then(|| stale_routes(stale, &peers)).into_iter().collect()
+        let (named, others) = &self.fought_over;
+        let fights = named.iter().map(|object| {
+            format!("{object}: somebody else keeps changing it, and it is made right again each time; find out who")
+        });
+        let more = (*others > 0).then(|| format!("{others} other objects: as above"));
+        (stale > 0).then(|| stale_routes(stale, &peers)).into_iter().chain(fights).chain(more).collect()
     }
 }
 
@@ -192,7 +215,7 @@ fn stale_routes(stale: usize, peers: &[PeerStatus]) -> String {
     format!("BGP: {stale} learned routes of an earlier life stay in use until {whom}, or their restart time is over")
 }
 
-/// Most peers to name one by one.
+/// Most things of a kind to name one by one.
 const NAMED: usize = 3;
 
 fn is_attached(active: &ActiveEndpoint, attachment: &Attachment) -> bool {

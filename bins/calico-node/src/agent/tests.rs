@@ -369,6 +369,24 @@ async fn routes_outlive_a_speaker_until_its_successor_has_settled() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_object_that_somebody_keeps_changing_is_named_until_it_is_left_alone() {
+    let world = World::start(MemoryStore::new());
+    populate(&world).await;
+    world.link("cali1", 7);
+    world.put(endpoint_key("pod"), endpoint("a", "cali1", "10.1.0.5/32")).await;
+    assert_eq!(world.wait("pod", 60_000).await, Answer::Ok(Success::Enforced));
+    for _ in 0..5 {
+        world.until("route", |_| world.route("10.1.0.5/32").is_some()).await;
+        world.kernel.set_route(world.route("10.1.0.5/32").unwrap().key, None);
+    }
+    let named = |status: &NodeStatus| status.notices.iter().any(|text| text.starts_with("route 10.1.0.5/32"));
+    world.until("named", named).await;
+    world.until("right", |status| status.dataplane_in_sync && world.route("10.1.0.5/32").is_some()).await;
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert!(!named(&world.status().await));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_restart_over_the_same_state_writes_nothing() {
     let store = MemoryStore::new();
     let kernel = Recording::new();
