@@ -1,5 +1,8 @@
 //! A network that is up, and what can be done with it.
 
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
 use calico_dataplane::netns::named;
 use nix::sys::signal::Signal;
 use nix::unistd::Pid;
@@ -97,4 +100,42 @@ fn status_tells_what_is_not_as_it_should_be() {
     assert!(shown.contains(&format!("namespace {}-h2-p1 is missing", lab.name)), "{shown}");
     lab.succeed("down");
     lab.assert_gone();
+}
+
+#[test]
+fn an_agent_whose_only_peer_is_dead_holds_everything_and_says_for_whom_it_waits() {
+    let lab = Lab::new();
+    let made: Value = serde_json::from_str(&lab.succeed("up --hosts 2 --pods 1 --json")).unwrap();
+    let peer = Pid::from_raw(made["hosts"][1]["pid"].as_i64().unwrap().try_into().unwrap());
+    nix::sys::signal::kill(peer, Signal::SIGKILL).unwrap();
+    let restarted = lab.run("restart --kill h1");
+    assert_eq!(restarted.status.code(), Some(1), "its session is missing");
+
+    let waits = |status: &Value| status["notices"].to_string().contains("until h2 can be reached");
+    let status = until(&lab, |status| status["dataplane_in_sync"] == true && waits(status));
+    assert_eq!((&status["datastore"], &status["dataplane_error"]), (&"in-sync".into(), &Value::Null));
+    assert_eq!(status["bgp_routes"], 0, "nobody has announced what is kept");
+    let page = lab.succeed("exec h1 -- calico-node status");
+    assert!(page.contains("holds everything\n") && page.contains("until h2 can be reached"), "{page}");
+
+    lab.succeed("restart h2");
+    let status = until(&lab, |status| status["notices"] == serde_json::json!([]));
+    assert_eq!(status["bgp_routes"], 1);
+    lab.succeed("check");
+    lab.succeed("down");
+    lab.assert_gone();
+}
+
+/// What h1's agent says once it says what is waited for.
+fn until(lab: &Lab, condition: impl Fn(&Value) -> bool) -> Value {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    loop {
+        let output = lab.run("exec h1 -- calico-node status --output json");
+        let status: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
+        if condition(&status) {
+            return status;
+        }
+        assert!(Instant::now() < deadline, "{status}\n{}", text(&output.stderr));
+        sleep(Duration::from_millis(20));
+    }
 }
