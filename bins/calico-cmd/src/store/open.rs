@@ -1,7 +1,5 @@
 //! Opens what [`resolve`](super::resolve) chose.
 
-use std::fs::DirBuilder;
-use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -11,6 +9,7 @@ use calico_datastore::etcd::EtcdStore;
 use calico_datastore::sqlite::{SqliteError, SqliteOptions, SqliteStore};
 
 use super::{DEFAULT_PATH, PATH_ENV, StoreConfig};
+use crate::directory::{self, DirectoryError};
 
 /// A datastore that cannot be opened.
 #[derive(Debug, thiserror::Error)]
@@ -113,7 +112,13 @@ fn open_sqlite(path: &Path, options: SqliteOptions) -> Result<Arc<dyn Datastore>
     };
     let makes = options.make && !path.exists();
     if makes {
-        make_default_directory(path, Path::new(DEFAULT_PATH)).map_err(failed)?;
+        match directory::ready(path, Path::new(DEFAULT_PATH)) {
+            // The store says it itself.
+            Ok(()) | Err(DirectoryError::Absent { .. }) => {}
+            Err(DirectoryError::Make { directory, source }) => {
+                return Err(failed(SqliteError::Open { path: directory, source }));
+            }
+        }
     }
     let store = SqliteStore::open_with(path, options).map_err(failed)?;
     if makes {
@@ -122,34 +127,9 @@ fn open_sqlite(path: &Path, options: SqliteOptions) -> Result<Arc<dyn Datastore>
     Ok(Arc::new(store))
 }
 
-/// The directory of the default path holds more than the datastore, and other programs read that: only files are for the owner alone.
-fn make_default_directory(path: &Path, default: &Path) -> Result<(), SqliteError> {
-    match path.parent().filter(|directory| Some(*directory) == default.parent()) {
-        Some(directory) => DirBuilder::new()
-            .recursive(true)
-            .mode(0o755)
-            .create(directory)
-            .map_err(|source| SqliteError::Open { path: directory.to_owned(), source }),
-        None => Ok(()),
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::PermissionsExt;
-
     use super::*;
-
-    #[test]
-    fn only_the_default_directory_is_made() {
-        let folder = tempfile::tempdir().unwrap();
-        let default = folder.path().join("lib/calico/calico.db");
-        make_default_directory(&folder.path().join("mistyped/calico.db"), &default).unwrap();
-        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
-        make_default_directory(&folder.path().join("lib/calico/other.db"), &default).unwrap();
-        let mode = std::fs::metadata(folder.path().join("lib/calico")).unwrap().permissions().mode();
-        assert_eq!(mode & 0o777, 0o755);
-    }
 
     #[test]
     fn who_only_reads_makes_nothing() {

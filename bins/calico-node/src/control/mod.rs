@@ -8,12 +8,13 @@
 mod guests;
 
 use std::io;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use calico_cmd::control::{Answer, ErrorCode, Failure, Reply, Request, VERSION, Verb};
+use calico_cmd::control::{Answer, DEFAULT_SOCKET, ErrorCode, Failure, Reply, Request, SOCKET_ENV, VERSION, Verb};
+use calico_cmd::directory::{self, DirectoryError};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::unix::OwnedReadHalf;
 use tokio::net::{UnixListener, UnixStream};
@@ -57,6 +58,17 @@ pub enum ServeError {
         /// The socket.
         path: PathBuf,
     },
+    /// Something else has its name.
+    #[error(
+        "{path} is there and is no socket, so it is not replaced: name another path ({SOCKET_ENV}), or move it away"
+    )]
+    NoSocket {
+        /// What is there.
+        path: PathBuf,
+    },
+    /// Its directory is missing.
+    #[error("the control socket cannot be made")]
+    Directory(#[from] DirectoryError),
     /// The socket cannot be made.
     #[error("cannot listen on {path}")]
     Listen {
@@ -72,6 +84,8 @@ pub enum ServeError {
 #[derive(Debug)]
 pub struct Server {
     path: PathBuf,
+    /// The file system and the number of its file, which may have made way for another by the end.
+    file: (u64, u64),
     accept: JoinHandle<()>,
 }
 
@@ -82,34 +96,48 @@ impl Server {
     }
 
     fn start_with(path: &Path, agent: mpsc::Sender<Call>, places: usize) -> Result<Self, ServeError> {
-        let listener = bind(path)?;
-        Ok(Self { path: path.to_owned(), accept: tokio::spawn(accept(listener, agent, Guests::new(places))) })
+        let (listener, file) = bind(path)?;
+        Ok(Self { path: path.to_owned(), file, accept: tokio::spawn(accept(listener, agent, Guests::new(places))) })
     }
 }
 
 impl Drop for Server {
     fn drop(&mut self) {
         self.accept.abort();
-        let _ = std::fs::remove_file(&self.path);
+        if file_at(&self.path).is_ok_and(|file| file == self.file) {
+            let _ = std::fs::remove_file(&self.path);
+        }
     }
 }
 
-/// A socket that nobody answers on is left over from a killed agent and is replaced; one that somebody answers on is not.
-fn bind(path: &Path) -> Result<UnixListener, ServeError> {
+/// A socket that nobody listens on is left over from a killed agent and is replaced; one that somebody listens on, and whatever is no
+/// socket, is not.
+fn bind(path: &Path) -> Result<(UnixListener, (u64, u64)), ServeError> {
     let fail = |source| ServeError::Listen { path: path.to_owned(), source };
-    if std::os::unix::net::UnixStream::connect(path).is_ok() {
-        return Err(ServeError::InUse { path: path.to_owned() });
+    directory::ready(path, Path::new(DEFAULT_SOCKET))?;
+    if std::fs::symlink_metadata(path).is_ok_and(|found| !found.file_type().is_socket()) {
+        return Err(ServeError::NoSocket { path: path.to_owned() });
     }
-    if let Some(folder) = path.parent() {
-        std::fs::create_dir_all(folder).map_err(fail)?;
+    match std::os::unix::net::UnixStream::connect(path) {
+        Ok(_) => return Err(ServeError::InUse { path: path.to_owned() }),
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused) => {}
+        Err(error) => return Err(fail(error)),
     }
     // Bound under another name and moved into place once its mode is right: nobody can connect in between.
     let fresh = path.with_extension(format!("{}.new", std::process::id()));
-    let _ = std::fs::remove_file(&fresh);
+    // Left over from a killed agent with this process id, as every agent in a container has.
+    if std::fs::symlink_metadata(&fresh).is_ok_and(|found| found.file_type().is_socket()) {
+        let _ = std::fs::remove_file(&fresh);
+    }
     let listener = UnixListener::bind(&fresh).map_err(fail)?;
     std::fs::set_permissions(&fresh, std::fs::Permissions::from_mode(0o600)).map_err(fail)?;
     std::fs::rename(&fresh, path).map_err(fail)?;
-    Ok(listener)
+    let file = file_at(path).map_err(fail)?;
+    Ok((listener, file))
+}
+
+fn file_at(path: &Path) -> io::Result<(u64, u64)> {
+    std::fs::symlink_metadata(path).map(|found| (found.dev(), found.ino()))
 }
 
 async fn accept(listener: UnixListener, agent: mpsc::Sender<Call>, guests: Guests) {
@@ -235,7 +263,7 @@ mod tests {
     /// A server whose agent answers every wait with `Enforced`.
     async fn with_server(test: impl FnOnce(PathBuf) + Send + 'static) {
         let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("deep").join("s");
+        let path = folder.path().join("s");
         let (sender, mut calls) = mpsc::channel(4);
         let _server = Server::start(&path, sender).unwrap();
         tokio::spawn(async move {
@@ -301,6 +329,37 @@ mod tests {
         assert!(matches!(error, ServeError::InUse { .. }), "{error}");
         drop(server);
         assert!(!path.exists());
+    }
+
+    #[tokio::test]
+    async fn what_is_no_socket_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let (sender, _calls) = mpsc::channel(1);
+        let [file, link, socket] = ["file", "link", "socket"].map(|name| folder.path().join(name));
+        std::fs::write(&file, "important").unwrap();
+        std::os::unix::fs::symlink(&file, &link).unwrap();
+        for path in [&file, &link] {
+            let error = Server::start(path, sender.clone()).unwrap_err();
+            assert!(matches!(error, ServeError::NoSocket { .. }), "{error}");
+            assert!(error.to_string().contains(path.to_str().unwrap()), "{error}");
+        }
+        // Put in the place of the socket while it was served.
+        let server = Server::start(&socket, sender).unwrap();
+        std::fs::remove_file(&socket).unwrap();
+        std::fs::write(&socket, "important").unwrap();
+        drop(server);
+        for path in [file, link, socket] {
+            assert_eq!(std::fs::read_to_string(path).unwrap(), "important");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_directory_that_is_missing_is_named_and_not_made() {
+        let folder = tempfile::tempdir().unwrap();
+        let (sender, _calls) = mpsc::channel(1);
+        let error = Server::start(&folder.path().join("mistyped/s"), sender).unwrap_err();
+        assert!(matches!(error, ServeError::Directory(DirectoryError::Absent { .. })), "{error}");
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
     }
 
     #[tokio::test]
