@@ -50,7 +50,7 @@ impl Scene {
     fn conf(&self) -> Value {
         json!({
             "cniVersion": "1.1.0", "name": "net1", "type": "calico", "nodename": "node-1", "datastore_type": "sqlite",
-            "datastore_path": self.path("calico.db"), "ipam_lock_file": self.path("locks/ipam.lock"),
+            "datastore_path": self.path("calico.db"), "ipam_lock_file": self.path("ipam.lock"),
             "ipam": {"type": "calico-ipam"},
         })
     }
