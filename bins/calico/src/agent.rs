@@ -13,7 +13,7 @@
 //! | absent, and nothing names an agent | none |
 //!
 //! Within that time an agent that is not there, or that goes away, is called again and again: it may just be restarting. An agent that
-//! took the call and then hangs is given two seconds more, for its own answer that time is up.
+//! took the call is to answer shortly before that time is up, so that its reason is heard; one that hangs gets no more of it.
 
 use std::path::PathBuf;
 use std::thread::sleep;
@@ -32,8 +32,8 @@ const LONGEST: Duration = Duration::from_secs(3600);
 /// Pause before an agent that is away is called again.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// How long the agent may take to remove an interface, beyond the control protocol's own grace.
-const REMOVAL: Duration = Duration::from_secs(1);
+/// How long the agent may take to remove an interface.
+const REMOVAL: Duration = Duration::from_secs(3);
 
 /// Whoever enforces policy.
 pub(crate) trait Agent: Send + Sync {
@@ -72,7 +72,8 @@ impl ControlSocket {
         }
         let deadline = Instant::now() + self.timeout;
         loop {
-            let left = deadline.saturating_duration_since(Instant::now());
+            // Nothing left would ask how it is now, and give a hung agent the time for that.
+            let left = deadline.saturating_duration_since(Instant::now()).max(PAUSE);
             let call = Client::connect(&self.path);
             match call.and_then(|mut agent| agent.wait_endpoint(namespace, name, Some(attachment), left)) {
                 Err(error) if error.is_agent_away() && Instant::now() + PAUSE < deadline => sleep(PAUSE),
@@ -238,6 +239,17 @@ mod tests {
         let told = shortfall("default", "w", &error);
         assert!(told.contains("denied until calico-node") && told.contains("default/w"), "{told}");
         assert!(told.contains(path.to_str().unwrap()), "{told}");
+    }
+
+    #[test]
+    fn an_agent_that_hangs_gets_no_more_time_than_is_configured() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("s");
+        // Whoever connects waits in the backlog for ever.
+        let _hung = UnixListener::bind(&path).unwrap();
+        let bound = Duration::from_millis(300);
+        let error = socket(&path, true, bound).enforced("default", "w", &attachment()).unwrap_err();
+        assert!(matches!(error, ControlError::Silent { patience, .. } if patience <= bound), "{error:?}");
     }
 
     #[test]

@@ -9,8 +9,12 @@ use super::protocol::{
     Answer, Attachment, ErrorCode, Failure, MAX_LINE, NodeStatus, Reply, Request, Success, VERSION, Verb,
 };
 
-/// Time beyond the agent's own deadline that a client waits before it gives the agent up.
-const GRACE: Duration = Duration::from_secs(2);
+/// How long an agent may take to answer what it can answer at once.
+const PROMPT: Duration = Duration::from_secs(2);
+
+/// The most that the agent's deadline lies before the client's, so that the agent's own reason comes within the latter. Of short waits a
+/// twentieth.
+const LEAD: Duration = Duration::from_millis(500);
 
 /// A failed request to the agent.
 #[derive(Debug, thiserror::Error)]
@@ -28,7 +32,7 @@ pub enum ControlError {
     /// The agent took the request, or not even that, and said nothing.
     #[error(
         "calico-node at {path} did not answer within {} s: it is hung or overloaded; look at its log, or restart it",
-        .patience.as_secs_f32()
+        tenths(*.patience)
     )]
     Silent {
         /// The socket.
@@ -75,7 +79,7 @@ pub struct Client {
     path: PathBuf,
     reader: BufReader<UnixStream>,
     next_id: u64,
-    grace: Duration,
+    prompt: Duration,
 }
 
 impl Client {
@@ -83,18 +87,18 @@ impl Client {
     pub fn connect(path: &Path) -> Result<Self, ControlError> {
         let stream =
             UnixStream::connect(path).map_err(|source| ControlError::Unreachable { path: path.to_owned(), source })?;
-        Ok(Self { path: path.to_owned(), reader: BufReader::new(stream), next_id: 1, grace: GRACE })
+        Ok(Self { path: path.to_owned(), reader: BufReader::new(stream), next_id: 1, prompt: PROMPT })
     }
 
     /// A picture of the agent.
     pub fn status(&mut self) -> Result<NodeStatus, ControlError> {
-        match self.call(Verb::Status, Duration::ZERO)? {
+        match self.call(Verb::Status, self.prompt)? {
             Success::Status(status) => Ok(*status),
             other => Err(self.odd(&other)),
         }
     }
 
-    /// Returns once the policy of the endpoint, as attached, is in the kernel.
+    /// Returns once the policy of the endpoint, as attached, is in the kernel, or after `timeout`. A timeout of zero asks how it is now.
     pub fn wait_endpoint(
         &mut self,
         namespace: &str,
@@ -102,27 +106,27 @@ impl Client {
         attachment: Option<&Attachment>,
         timeout: Duration,
     ) -> Result<(), ControlError> {
-        let (timeout_ms, attachment) = (millis(timeout), attachment.cloned());
+        let (timeout_ms, attachment) = (agents_share(timeout), attachment.cloned());
         let verb = Verb::WaitEndpoint { namespace: namespace.into(), name: name.into(), attachment, timeout_ms };
-        match self.call(verb, timeout)? {
+        match self.call(verb, self.patience(timeout))? {
             Success::Enforced => Ok(()),
             other => Err(self.odd(&other)),
         }
     }
 
-    /// Returns once the endpoint is gone from the kernel.
+    /// Returns once the endpoint is gone from the kernel, or after `timeout`. A timeout of zero asks how it is now.
     pub fn wait_endpoint_gone(&mut self, namespace: &str, name: &str, timeout: Duration) -> Result<(), ControlError> {
-        let timeout_ms = millis(timeout);
+        let timeout_ms = agents_share(timeout);
         let verb = Verb::WaitEndpointGone { namespace: namespace.into(), name: name.into(), timeout_ms };
-        match self.call(verb, timeout)? {
+        match self.call(verb, self.patience(timeout))? {
             Success::Gone => Ok(()),
             other => Err(self.odd(&other)),
         }
     }
 
-    /// Returns once the host's interface of a workload, and with it the container's, is gone.
+    /// Returns once the host's interface of a workload, and with it the container's, is gone, or after `timeout`.
     pub fn remove_interface(&mut self, name: &str, timeout: Duration) -> Result<(), ControlError> {
-        match self.call(Verb::RemoveInterface { name: name.into() }, timeout)? {
+        match self.call(Verb::RemoveInterface { name: name.into() }, self.patience(timeout))? {
             Success::Gone => Ok(()),
             other => Err(self.odd(&other)),
         }
@@ -131,7 +135,6 @@ impl Client {
     fn call(&mut self, verb: Verb, patience: Duration) -> Result<Success, ControlError> {
         let id = self.next_id;
         self.next_id += 1;
-        let patience = patience.saturating_add(self.grace);
         let line = self.exchange(&Request { v: VERSION, id, verb }, patience);
         let line = line.map_err(|source| self.unanswered(source, patience))?;
         let reply: Reply = serde_json::from_slice(&line)
@@ -144,6 +147,11 @@ impl Client {
             Answer::Ok(success) => Ok(success),
             Answer::Error(failure) => Err(ControlError::Failed(failure)),
         }
+    }
+
+    /// A socket takes no deadline of zero.
+    fn patience(&self, timeout: Duration) -> Duration {
+        if timeout.is_zero() { self.prompt } else { timeout }
     }
 
     fn unanswered(&self, source: io::Error, patience: Duration) -> ControlError {
@@ -173,8 +181,16 @@ impl Client {
     }
 }
 
-fn millis(time: Duration) -> u64 {
-    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+/// Milliseconds that the agent is given of a client's time.
+fn agents_share(timeout: Duration) -> u64 {
+    let share = timeout.saturating_sub(LEAD.min(timeout / 20));
+    u64::try_from(share.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// Seconds, rounded up to tenths: what is left of two seconds when the clock has been looked at are two seconds for who reads it.
+fn tenths(time: Duration) -> f64 {
+    let tenths = time.as_millis().div_ceil(100);
+    f64::from(u32::try_from(tenths).unwrap_or(u32::MAX)) / 10.0
 }
 
 #[cfg(test)]
@@ -201,7 +217,7 @@ mod tests {
     fn waits_for_an_endpoint() {
         let (_folder, path, thread) = agent("{\"v\":1,\"id\":1,\"ok\":{\"kind\":\"enforced\"}}\n");
         Client::connect(&path).unwrap().wait_endpoint("ns", "name", None, Duration::from_secs(1)).unwrap();
-        assert!(thread.join().unwrap().contains("\"timeout_ms\":1000"));
+        assert!(thread.join().unwrap().contains("\"timeout_ms\":950"), "the agent speaks before the client gives up");
     }
 
     #[test]
@@ -220,12 +236,26 @@ mod tests {
         // Whoever connects waits in the backlog for ever.
         let _listener = UnixListener::bind(&path).unwrap();
         let mut client = Client::connect(&path).unwrap();
-        client.grace = Duration::from_millis(500);
+        client.prompt = Duration::from_millis(500);
         let error = client.status().unwrap_err();
         assert!(matches!(error, ControlError::Silent { .. }), "{error:?}");
         let told = error.to_string();
         assert!(told.contains("/s did not answer within 0.5 s"), "{told}");
         assert!(std::error::Error::source(&error).is_none(), "no errno of the socket");
+        // As long as was asked for, and no longer; in words, whole tenths of what was left when the call was made.
+        let left = Duration::from_micros(199_990);
+        for error in [
+            client.wait_endpoint("ns", "n", None, left).unwrap_err(),
+            client.wait_endpoint_gone("ns", "n", left).unwrap_err(),
+            client.remove_interface("cali1", left).unwrap_err(),
+        ] {
+            assert!(matches!(error, ControlError::Silent { patience, .. } if patience == left), "{error:?}");
+            assert!(error.to_string().contains(" within 0.2 s"), "{error}");
+        }
+        assert_eq!(
+            [1_999_999, 2_000_000, 2_000_999, 2_001_000].map(|us| tenths(Duration::from_micros(us))),
+            [2.0, 2.0, 2.0, 2.1]
+        );
     }
 
     #[test]
