@@ -69,17 +69,17 @@ impl fmt::Display for InputFault {
                 write!(f, "\n  at {place}\n{}", error.excerpt)
             }
             Self::Kind { message, place } => {
-                write!(f, "failed to execute command: {message}\n  at {place}\n{}", place.excerpt)
+                write!(f, "failed to execute command: {message}\n  at {place}\n{}", place.excerpt())
             }
             Self::Refused { verb, kind, message, place } => {
-                write!(f, "failed to {verb} '{kind}' resource: [{message}]\n  at {place}\n{}", place.excerpt)
+                write!(f, "failed to {verb} '{kind}' resource: [{message}]\n  at {place}\n{}", place.excerpt())
             }
             Self::Fault { verb, kind, fault, place } => {
                 match fault.sort {
                     FaultSort::UnknownField => write!(f, "failed to execute command: {fault}")?,
                     _ => write!(f, "failed to {verb} '{kind}' resource: [{fault}]")?,
                 }
-                write!(f, "\n  at {place}\n{}", place.excerpt)
+                write!(f, "\n  at {place}\n{}", place.excerpt())
             }
         }
     }

@@ -137,15 +137,14 @@ impl Document {
         }
     }
 
-    /// The place of a fault, with the line it stands on.
+    /// The place of a fault.
     pub fn place(&self, fault: &Fault) -> Place {
-        let position = self.position(fault);
         Place {
             source: Arc::clone(&self.source),
             document: self.number,
             item: self.item,
-            position,
-            excerpt: Excerpt::new(&self.text, position),
+            position: self.position(fault),
+            text: Arc::clone(&self.text),
         }
     }
 }
@@ -188,8 +187,14 @@ pub struct Place {
     pub item: Option<usize>,
     /// Line and column.
     pub position: Position,
-    /// The line itself.
-    pub excerpt: Excerpt,
+    text: Arc<str>,
+}
+
+impl Place {
+    /// The line it stands on. It is looked for in the whole text, so only when it is shown: of many faults most are not.
+    pub fn excerpt(&self) -> Excerpt {
+        Excerpt::new(&self.text, self.position)
+    }
 }
 
 impl fmt::Display for Place {

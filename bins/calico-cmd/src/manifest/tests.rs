@@ -107,7 +107,7 @@ fn faults_are_found_in_the_text() {
     assert_eq!(at("", None), (2, 1));
     let place = document.place(&Fault::value("spec.ingress[0].source.selector", None, "x").at_offset(4));
     assert_eq!(place.to_string(), "f.yaml, document 1, line 10, column 22");
-    assert_eq!(place.excerpt.to_string(), "   |\n10 |       selector: 'a =='\n   |                      ^");
+    assert_eq!(place.excerpt().to_string(), "   |\n10 |       selector: 'a =='\n   |                      ^");
 }
 
 #[test]

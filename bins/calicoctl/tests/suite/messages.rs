@@ -110,6 +110,13 @@ fn all_faults_of_all_documents_at_once() {
     );
 }
 
+/// Were the line of each fault looked for, and not only of those that are shown, this would take many minutes.
+#[test]
+fn a_file_of_nothing_but_faults() {
+    let run = Cluster::new().type_in("validate -f -", &"kind: Foo\n---\n".repeat(100_000));
+    assert!(run.transcript().contains("… and 99980 more"), "{}", run.transcript());
+}
+
 #[test]
 fn namespaces_must_agree() {
     let cluster = Cluster::new();
