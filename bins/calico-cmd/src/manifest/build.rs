@@ -111,12 +111,23 @@ impl Builder {
     }
 
     fn scalar(&self, text: &str, style: ScalarStyle, tag: Option<&Tag>, at: Position) -> Result<Value, BuildError> {
-        match tag {
-            Some(tag) if tag.is_yaml_core_schema() && tag.suffix == "str" => Ok(text.into()),
-            Some(tag) if !tag.is_yaml_core_schema() => Err(self.error(at, format!("tag {tag} is not supported"))),
-            _ if style == ScalarStyle::Plain => Ok(scalar::resolve(text)),
-            _ => Ok(text.into()),
-        }
+        let Some(tag) = tag else {
+            return Ok(if style == ScalarStyle::Plain { scalar::resolve(text) } else { text.into() });
+        };
+        let value = scalar::resolve(text);
+        let is_so = match core_suffix(tag) {
+            "str" => return Ok(text.into()),
+            "null" => value.is_null(),
+            "bool" => value.is_boolean(),
+            "int" => value.is_i64() || value.is_u64(),
+            "float" => value.is_number(),
+            _ => return Err(self.unsupported(tag, at)),
+        };
+        if is_so { Ok(value) } else { Err(self.error(at, format!("{text:?} is no {}", tag.suffix))) }
+    }
+
+    fn unsupported(&self, tag: &Tag, at: Position) -> BuildError {
+        self.error(at, format!("tag {tag} is not supported"))
     }
 
     fn open(
@@ -126,8 +137,12 @@ impl Builder {
         start: Position,
         content: Content,
     ) -> Result<(), BuildError> {
-        if let Some(tag) = tag.filter(|tag| !tag.is_yaml_core_schema()) {
-            return Err(self.error(start, format!("tag {tag} is not supported")));
+        let own = match content {
+            Content::List(..) => "seq",
+            Content::Map { .. } => "map",
+        };
+        if let Some(tag) = tag.filter(|tag| core_suffix(tag) != own) {
+            return Err(self.unsupported(&tag, start));
         }
         if self.open.len() >= MAX_DEPTH {
             return Err(self.error(start, format!("nested deeper than {MAX_DEPTH} levels")));
@@ -176,6 +191,12 @@ impl Builder {
         }
         Ok(())
     }
+}
+
+/// The name of a tag of YAML's own (`!!int`); empty for any other. Which of them there are, the core schema says: the parser takes all
+/// that are written like them (`!!python/object:…`).
+fn core_suffix(tag: &Tag) -> &str {
+    if tag.is_yaml_core_schema() { &tag.suffix } else { "" }
 }
 
 fn size(value: &Value) -> usize {

@@ -6,7 +6,9 @@
 //!
 //! Scalars follow the core schema of YAML 1.2: `true`, `null`, numbers. What YAML 1.1 adds (`yes`, `on`, `0o`-less octal, sexagesimal
 //! numbers, dates) stays text, so that no value changes silently; a number where text is wanted is refused by the typed reader.
-//! Hostile input is bounded: size, nesting and what aliases expand to. Duplicate keys and foreign tags are refused.
+//! Hostile input is bounded: size, nesting and what aliases expand to. Duplicate keys are refused, and so are tags other than those of the
+//! core schema (`!!str`, `!!int`, …) and values that are not what their tag says. A `%YAML` directive changes nothing: whatever version it
+//! names, the text is read as 1.2.
 
 mod build;
 mod mark;

@@ -71,6 +71,29 @@ fn duplicate_keys_tags_and_odd_keys_are_refused() {
 }
 
 #[test]
+fn tags_are_those_of_the_core_schema_and_are_true() {
+    let text = "a: !!int 5\nb: !!bool true\nc: !!null ~\nd: !!float 5\ne: !!seq [!!str 1]\nf: !!map {x: !!int '7'}\n";
+    assert_eq!(values(text), [json!({"a": 5, "b": true, "c": null, "d": 5, "e": ["1"], "f": {"x": 7}})]);
+    for (text, reason) in [
+        ("a: !!python/object:os.system x\n", "is not supported"),
+        ("a: !!python/object/apply:os.system [x]\n", "is not supported"),
+        ("a: !!set {x: ~}\n", "is not supported"),
+        ("a: !!binary aGk=\n", "is not supported"),
+        ("a: !!seq {x: 1}\n", "is not supported"),
+        ("a: !!int x\n", "\"x\" is no int"),
+        ("a: !!bool 1\n", "\"1\" is no bool"),
+    ] {
+        let fault = error(text);
+        assert!(fault.reason.contains(reason), "{text}: {}", fault.reason);
+    }
+}
+
+#[test]
+fn a_version_directive_changes_nothing() {
+    assert_eq!(values("%YAML 9.9\n---\na: yes\n"), [json!({"a": "yes"})]);
+}
+
+#[test]
 fn hostile_documents_are_bounded() {
     error(&"[".repeat(100_000));
     assert!(error(&("[".repeat(70) + &"]".repeat(70))).reason.contains("nested deeper"));
