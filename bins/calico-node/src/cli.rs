@@ -54,13 +54,13 @@ pub struct RunArgs {
           value_parser = Method::from_str)]
     pub ip_autodetection_method: Method,
     /// AS number of this node, where it differs from the cluster's
-    #[arg(long = "as", env = "AS", value_name = "NUMBER")]
+    #[arg(long = "as", env = "AS", value_name = "NUMBER", value_parser = as_number)]
     pub as_number: Option<AsNumber>,
     /// Who speaks BGP
     #[arg(long, env = "CALICO_NETWORKING_BACKEND", value_name = "BACKEND", value_enum, default_value = "native")]
     pub backend: Backend,
     /// TCP port that BGP listens on and connects to
-    #[arg(long, env = "CALICO_BGP_PORT", value_name = "PORT", default_value_t = 179)]
+    #[arg(long, env = "CALICO_BGP_PORT", value_name = "PORT", default_value_t = 179, value_parser = clap::value_parser!(u16).range(1..))]
     pub bgp_port: u16,
     /// Range of the IPv4 pool that is made when the cluster has none; `none` makes none
     #[arg(long, env = "CALICO_IPV4POOL_CIDR", value_name = "CIDR", default_value = "192.168.0.0/16", value_parser = pool_cidr)]
@@ -201,6 +201,14 @@ fn pool_cidr(text: &str) -> Result<PoolCidr, String> {
     }
 }
 
+fn as_number(text: &str) -> Result<AsNumber, String> {
+    match text.parse::<AsNumber>() {
+        Ok(number) if number.value() == 0 => Err("AS 0 is nobody's (RFC 7607): give 1 to 4294967295".into()),
+        Ok(number) => Ok(number),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
 fn ip_setting(text: &str) -> Result<IpSetting, String> {
     match text.trim() {
         "autodetect" => Ok(IpSetting::Autodetect),
@@ -227,6 +235,19 @@ mod tests {
     #[test]
     fn command_line_is_consistent() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn zero_is_no_as_number_and_no_port() {
+        let parse = |argument: &str| Cli::try_parse_from(["calico-node", "run", argument]);
+        for bad in ["--as=0", "--as=0.0", "--as=x", "--bgp-port=0"] {
+            let error = parse(bad).unwrap_err().to_string();
+            assert!(error.contains(bad.split('=').next().unwrap()), "{error}");
+        }
+        assert!(parse("--as=0").unwrap_err().to_string().contains("RFC 7607"));
+        for good in ["--as=1", "--as=1.0", "--as=4294967295", "--bgp-port=1", "--bgp-port=65535"] {
+            parse(good).unwrap();
+        }
     }
 
     #[test]
