@@ -117,7 +117,7 @@ mod tests {
 
     #[test]
     fn what_is_no_object_is_a_bad_object() {
-        for kind in Kind::ALL.into_iter().filter(|kind| kind.is_v3()) {
+        for kind in Kind::V3.iter().copied() {
             for (text, reason) in [
                 ("", "the value is empty"),
                 ("null", "expected a JSON object, found nothing"),

@@ -124,7 +124,7 @@ fn prefix(prefix: &str) -> PathRange {
 
 fn parse_v3(rest: &str) -> Option<ResourceKey> {
     let (plural, rest) = rest.split_once('/')?;
-    let kind = Kind::ALL.into_iter().find(|kind| kind.is_v3() && kind.plural() == plural)?;
+    let kind = Kind::V3.iter().copied().find(|kind| kind.plural() == plural)?;
     match kind.scope() {
         resource::Scope::Cluster => segment(rest).is_ok().then(|| ResourceKey::cluster(kind, rest)),
         resource::Scope::Namespaced => {
@@ -273,7 +273,7 @@ mod tests {
 
     fn any_key() -> impl Strategy<Value = ResourceKey> {
         let name = "[^/]{1,12}";
-        let kind = proptest::sample::select(Kind::ALL.to_vec()).prop_filter("v3 only", |kind| kind.is_v3());
+        let kind = proptest::sample::select(Kind::V3);
         prop_oneof![
             (kind, name, name).prop_map(|(kind, namespace, name)| match kind.scope() {
                 resource::Scope::Cluster => ResourceKey::cluster(kind, &name),

@@ -23,7 +23,7 @@ use core::net::{IpAddr, Ipv4Addr};
 
 use super::{DesiredBgp, DesiredPeer, LocalSpeaker, PeerKind};
 use crate::net::{AsNumber, Cidr, Family, InterfaceName};
-use crate::resource::{AffinityOwner, Kind, NodeSpec, Object, Resource, ResourceKey, WorkloadEndpointSpec};
+use crate::resource::{AffinityOwner, Kind, NodeSpec, Resource, ResourceKey, WorkloadEndpointSpec};
 use crate::update::Update;
 
 /// Port of BGP (RFC 4271).
@@ -99,7 +99,7 @@ impl Topology {
         match (&update.key, update.value.as_deref()) {
             (ResourceKey::Named { kind: Kind::Node, name, .. }, value) => {
                 let speaker = match value {
-                    Some(Resource::Node(node)) => speaker(node),
+                    Some(Resource::Node(node)) => speaker(&node.spec),
                     _ => None,
                 };
                 put(&mut self.nodes, name, speaker)
@@ -241,8 +241,8 @@ fn widening(prefix: Cidr) -> impl Iterator<Item = Cidr> {
     (0..=prefix.length()).rev().filter_map(move |length| Cidr::new(prefix.address(), length))
 }
 
-fn speaker(node: &Object<NodeSpec>) -> Option<Speaker> {
-    let bgp = node.spec.bgp.as_ref()?;
+fn speaker(node: &NodeSpec) -> Option<Speaker> {
+    let bgp = node.bgp.as_ref()?;
     let IpAddr::V4(address) = bgp.ipv4_address?.address() else { return None };
     let reflector = bgp.route_reflector_cluster_id.as_ref().is_some_and(|id| !id.is_empty());
     Some(Speaker { address, as_number: bgp.as_number, reflector })

@@ -21,6 +21,7 @@ pub(crate) use json_as_text;
 
 mod asn;
 mod cidr;
+mod dscp;
 mod interface;
 mod mac;
 mod port;
@@ -28,6 +29,7 @@ mod protocol;
 
 pub use asn::AsNumber;
 pub use cidr::{Cidr, CidrError, Family};
+pub use dscp::{Dscp, DscpError};
 pub use interface::{InterfaceName, InterfaceNameError};
 pub use mac::{Mac, MacError};
 pub use port::{Port, PortError, PortRange};

@@ -4,9 +4,13 @@
 //! function. Stored data is held to those that decide traffic: an object that breaks one could only be widened or guessed at.
 //! Manifests are held to all.
 
+mod bgp;
+mod hosts;
 mod metadata;
 mod rules;
+mod settings;
 mod specs;
+mod staged;
 
 use alloc::string::ToString;
 use alloc::vec::Vec;
@@ -81,6 +85,20 @@ pub(super) fn all(resource: &Resource, strictness: Strictness) -> Result<(), Vec
         Resource::Tier(tier) => checker.tier(&tier.metadata.name, &tier.spec, &spec),
         Resource::NetworkPolicy(policy) => checker.network_policy(&policy.spec, &spec),
         Resource::GlobalNetworkPolicy(policy) => checker.global_network_policy(&policy.spec, &spec),
+        Resource::StagedNetworkPolicy(policy) => checker.staged_network_policy(&policy.spec, &spec),
+        Resource::StagedGlobalNetworkPolicy(policy) => checker.staged_global_network_policy(&policy.spec, &spec),
+        Resource::StagedKubernetesNetworkPolicy(policy) => checker.staged_kubernetes_policy(&policy.spec, &spec),
+        Resource::HostEndpoint(endpoint) => checker.host_endpoint(&endpoint.spec, &spec),
+        Resource::BgpConfiguration(object) => checker.bgp_configuration(&object.metadata.name, &object.spec, &spec),
+        Resource::BgpPeer(peer) => checker.bgp_peer(&peer.spec, &spec),
+        Resource::BgpFilter(filter) => checker.bgp_filter(&filter.spec, &spec),
+        Resource::FelixConfiguration(object) => checker.felix_configuration(&object.metadata.name, &object.spec, &spec),
+        Resource::KubeControllersConfiguration(object) => {
+            checker.only_default(resource.kind(), &object.metadata.name);
+            checker.kube_controllers(&object.spec, &spec);
+        }
+        Resource::ClusterInformation(object) => checker.only_default(resource.kind(), &object.metadata.name),
+        Resource::IpamConfiguration(object) => checker.only_default(resource.kind(), &object.metadata.name),
         Resource::IpamBlock(block) => checker.ipam_block(block, &root),
         _ => {}
     }

@@ -5,36 +5,15 @@ use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
 
-use serde::Serialize;
-use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
 use super::check::{self, Strictness};
 use super::path::Path;
 use super::shape::Reading;
-use super::{API_VERSION, Fault, Kind, Metadata, Object, Resource, ResourceKey, Scope, shape, unread};
+use super::{Fault, Kind, Resource, ResourceKey, Scope, shape, unread};
 
 /// The annotation in which the etcd layout keeps a policy's own name (its key may carry an old tier prefix).
 pub(super) const NAME_ANNOTATION: &str = "projectcalico.org/metadata";
-
-/// Calls `$body` with `$object` bound to the v3 object, or yields `$other` for IPAM's own kinds.
-macro_rules! with_object {
-    ($resource:expr, $object:ident => $body:expr, $other:expr) => {
-        match $resource {
-            Resource::Node($object) => $body,
-            Resource::IpPool($object) => $body,
-            Resource::WorkloadEndpoint($object) => $body,
-            Resource::Profile($object) => $body,
-            Resource::Tier($object) => $body,
-            Resource::NetworkPolicy($object) => $body,
-            Resource::GlobalNetworkPolicy($object) => $body,
-            Resource::NetworkSet($object) | Resource::GlobalNetworkSet($object) => $body,
-            Resource::IpamBlock(_) | Resource::BlockAffinity(_) | Resource::IpamHandle(_) | Resource::IpamConfig(_) => {
-                $other
-            }
-        }
-    };
-}
 
 impl Resource {
     /// Reads a stored document. Unknown fields are left to the raw document; nulls count as absent; an object that is wrong in a
@@ -99,48 +78,9 @@ impl Resource {
 
     /// The form that users see: the whole v3 object with kind and version.
     pub fn document(&self) -> Value {
-        let mut document = with_object!(self, object => document_of(self.kind(), object), self.ipam_document());
+        let mut document = self.typed_document();
         unread::write_back(self, &mut document);
         document
-    }
-
-    fn ipam_document(&self) -> Value {
-        match self {
-            Self::IpamBlock(block) => json_of(block),
-            Self::BlockAffinity(affinity) => json_of(affinity),
-            Self::IpamHandle(handle) => json_of(handle),
-            Self::IpamConfig(config) => json_of(config),
-            _ => Value::Null,
-        }
-    }
-
-    /// Its kind.
-    pub const fn kind(&self) -> Kind {
-        match self {
-            Self::Node(_) => Kind::Node,
-            Self::IpPool(_) => Kind::IpPool,
-            Self::WorkloadEndpoint(_) => Kind::WorkloadEndpoint,
-            Self::Profile(_) => Kind::Profile,
-            Self::Tier(_) => Kind::Tier,
-            Self::NetworkPolicy(_) => Kind::NetworkPolicy,
-            Self::GlobalNetworkPolicy(_) => Kind::GlobalNetworkPolicy,
-            Self::NetworkSet(_) => Kind::NetworkSet,
-            Self::GlobalNetworkSet(_) => Kind::GlobalNetworkSet,
-            Self::IpamBlock(_) => Kind::IpamBlock,
-            Self::BlockAffinity(_) => Kind::BlockAffinity,
-            Self::IpamHandle(_) => Kind::IpamHandle,
-            Self::IpamConfig(_) => Kind::IpamConfig,
-        }
-    }
-
-    /// Metadata, for v3 objects.
-    pub const fn metadata(&self) -> Option<&Metadata> {
-        with_object!(self, object => Some(&object.metadata), None)
-    }
-
-    /// Metadata, for v3 objects.
-    pub const fn metadata_mut(&mut self) -> Option<&mut Metadata> {
-        with_object!(self, object => Some(&mut object.metadata), None)
     }
 
     /// Key that the metadata gives: none for IPAM's own kinds, whose key is not in the object, for an object without a name, and
@@ -179,6 +119,8 @@ impl Resource {
         let tier = match self {
             Self::NetworkPolicy(policy) => policy.spec.tier.as_str(),
             Self::GlobalNetworkPolicy(policy) => policy.spec.tier.as_str(),
+            Self::StagedNetworkPolicy(policy) => policy.spec.policy.tier.as_str(),
+            Self::StagedGlobalNetworkPolicy(policy) => policy.spec.policy.tier.as_str(),
             _ => return Ok(()),
         };
         let in_default_tier = matches!(tier, "" | "default");
@@ -199,7 +141,13 @@ impl Resource {
 impl Kind {
     /// Whether it is one of the policy kinds, which carry the policy-name annotation when stored.
     pub(super) const fn is_policy(self) -> bool {
-        matches!(self, Self::NetworkPolicy | Self::GlobalNetworkPolicy)
+        matches!(
+            self,
+            Self::NetworkPolicy
+                | Self::GlobalNetworkPolicy
+                | Self::StagedNetworkPolicy
+                | Self::StagedGlobalNetworkPolicy
+        )
     }
 }
 
@@ -225,12 +173,12 @@ fn typed(kind: Kind, value: &Value, reading: &Reading<'_>) -> Result<Resource, V
     }
     // serde takes a list for a struct, and an empty one for an empty struct: `source: []` would be no condition.
     if kind.shape().fits(value)
-        && let Ok(resource) = read(kind, value)
+        && let Ok(resource) = Resource::read(kind, value)
     {
         return Ok(resource);
     }
     let pruned = kind.shape().without_nulls(value);
-    match read(kind, &pruned) {
+    match Resource::read(kind, &pruned) {
         Ok(resource) if kind.shape().fits(&pruned) => Ok(resource),
         read => {
             let mut faults = Vec::new();
@@ -243,41 +191,6 @@ fn typed(kind: Kind, value: &Value, reading: &Reading<'_>) -> Result<Resource, V
             Err(faults)
         }
     }
-}
-
-fn read(kind: Kind, value: &Value) -> Result<Resource, serde_json::Error> {
-    fn of<T: DeserializeOwned>(value: &Value, wrap: impl Fn(T) -> Resource) -> Result<Resource, serde_json::Error> {
-        T::deserialize(value).map(wrap)
-    }
-    match kind {
-        Kind::Node => of(value, Resource::Node),
-        Kind::IpPool => of(value, Resource::IpPool),
-        Kind::WorkloadEndpoint => of(value, Resource::WorkloadEndpoint),
-        Kind::Profile => of(value, Resource::Profile),
-        Kind::Tier => of(value, Resource::Tier),
-        Kind::NetworkPolicy => of(value, Resource::NetworkPolicy),
-        Kind::GlobalNetworkPolicy => of(value, Resource::GlobalNetworkPolicy),
-        Kind::NetworkSet => of(value, Resource::NetworkSet),
-        Kind::GlobalNetworkSet => of(value, Resource::GlobalNetworkSet),
-        Kind::IpamBlock => of(value, Resource::IpamBlock),
-        Kind::BlockAffinity => of(value, Resource::BlockAffinity),
-        Kind::IpamHandle => of(value, Resource::IpamHandle),
-        Kind::IpamConfig => of(value, Resource::IpamConfig),
-    }
-}
-
-fn document_of<S: Serialize>(kind: Kind, object: &Object<S>) -> Value {
-    json!({
-        "kind": kind.name(),
-        "apiVersion": API_VERSION,
-        "metadata": json_of(&object.metadata),
-        "spec": json_of(&object.spec),
-    })
-}
-
-/// Our types have text keys and finite numbers only, so this cannot fail; null would be refused by every reader.
-fn json_of<T: Serialize>(value: &T) -> Value {
-    serde_json::to_value(value).unwrap_or_default()
 }
 
 #[cfg(test)]

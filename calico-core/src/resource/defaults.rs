@@ -6,7 +6,8 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use super::{
-    Action, DefaultAction, Fault, Kind, Metadata, Object, PolicyType, ProfileSpec, Resource, Rule, WorkloadEndpointName,
+    Action, DefaultAction, Fault, Kind, Metadata, Object, PolicyType, ProfileSpec, Resource, Rule, StagedAction,
+    WorkloadEndpointName,
 };
 
 /// The tier of a policy that names none.
@@ -37,6 +38,7 @@ impl Resource {
     /// # Errors
     /// A workload endpoint whose name cannot be computed, or is not what its specification gives.
     pub fn fill_defaults(&mut self) -> Result<(), Fault> {
+        self.fill_schema_defaults();
         match self {
             Self::NetworkPolicy(policy) => {
                 let spec = &mut policy.spec;
@@ -45,6 +47,20 @@ impl Resource {
             Self::GlobalNetworkPolicy(policy) => {
                 let spec = &mut policy.spec;
                 fill_policy(&mut policy.metadata, &mut spec.tier, &mut spec.types, &spec.ingress, &spec.egress);
+            }
+            Self::StagedNetworkPolicy(policy) => {
+                let spec = &mut policy.spec.policy;
+                fill_policy(&mut policy.metadata, &mut spec.tier, &mut spec.types, &spec.ingress, &spec.egress);
+                if policy.spec.staged_action == Some(StagedAction::Delete) {
+                    spec.types.clear();
+                }
+            }
+            Self::StagedGlobalNetworkPolicy(policy) => {
+                let spec = &mut policy.spec.policy;
+                fill_policy(&mut policy.metadata, &mut spec.tier, &mut spec.types, &spec.ingress, &spec.egress);
+                if policy.spec.staged_action == Some(StagedAction::Delete) {
+                    spec.types.clear();
+                }
             }
             Self::Tier(tier) => {
                 let fixed = FIXED_TIERS.into_iter().find(|(name, ..)| *name == tier.metadata.name);
@@ -76,6 +92,18 @@ impl Resource {
         Ok(())
     }
 
+    /// The defaults that the schema gives.
+    fn fill_schema_defaults(&mut self) {
+        let before = self.typed_document();
+        let mut after = before.clone();
+        self.kind().shape().fill(&mut after);
+        if after != before
+            && let Ok(filled) = Self::read(self.kind(), &after)
+        {
+            *self = filled;
+        }
+    }
+
     /// The profile `projectcalico-default-allow`: every store has it, none stores it.
     pub fn default_allow_profile() -> Self {
         let allow = || vec![Rule { action: Action::Allow, ..Rule::default() }];
@@ -90,6 +118,8 @@ impl Resource {
         let tier = match self {
             Self::NetworkPolicy(policy) => policy.spec.tier.as_str(),
             Self::GlobalNetworkPolicy(policy) => policy.spec.tier.as_str(),
+            Self::StagedNetworkPolicy(policy) => policy.spec.policy.tier.as_str(),
+            Self::StagedGlobalNetworkPolicy(policy) => policy.spec.policy.tier.as_str(),
             _ => return None,
         };
         Some(if tier.is_empty() { DEFAULT_TIER } else { tier })

@@ -4,18 +4,41 @@
 //! manifest; what goes out is a [`Resource`] that cannot be wrong in its own fields. Fields this model does not know are no
 //! business of the typed view: the store layer keeps the raw document beside it. Rules are the exception, because a
 //! condition that is overlooked lets more through: what is not understood of a stored one is noted beside it ([`Unread`]).
+//!
+//! # Kinds
+//!
+//! What is known of each v3 kind: the fields of its specification and status; how many of them refuse some value of a manifest, by
+//! type, bounds or form (rules between fields come on top); how many are filled in when an object is written that gives only what
+//! is mandatory; and whether documents made at random come back as they were. A test computes the cells from the schema.
+//!
+#![doc = include_str!("kinds.md")]
 
+mod bgp_configuration;
+mod bgp_filter;
+mod bgp_peer;
+mod calico_node_status;
 mod check;
+mod cluster_information;
 mod decode;
 mod defaults;
+mod duration;
 mod fault;
+mod felix_configuration;
+mod formats;
 mod header;
+mod host_endpoint;
 mod ip_pool;
+mod ip_reservation;
 mod ipam;
+mod ipam_configuration;
 mod key;
-mod kind;
+mod kinds;
+mod kube_controllers_configuration;
+mod limit;
+mod live_migration;
 mod merge;
 mod meta;
+mod model;
 mod network_set;
 mod node;
 mod order;
@@ -26,6 +49,8 @@ mod remains;
 mod rule;
 mod schema;
 mod shape;
+mod staged_kubernetes_policy;
+mod staged_policy;
 mod tier;
 mod unread;
 mod workload_endpoint;
@@ -33,25 +58,60 @@ mod workload_endpoint_name;
 
 use serde::{Deserialize, Serialize};
 
+pub use bgp_configuration::{
+    Aggregation, BgpConfigurationSpec, BindMode, Community, PrefixAdvertisement, ServiceRange,
+};
+pub use bgp_filter::{
+    AddCommunity, BgpFilterRule, BgpFilterSpec, BgpPeerType, CommunityMatch, FilterAction, FilterOperation,
+    MatchOperator, PrefixLengthRange, PrependAsPath, SetPriority,
+};
+pub use bgp_peer::{BgpPassword, BgpPeerSpec, NextHopMode, ReversePeering, SecretKeyRef, SourceAddress};
+pub use calico_node_status::{
+    BgpDaemonStatus, CalicoNodeStatusSpec, CalicoNodeStatusStatus, LearnedFrom, NodeAgentStatus, NodeBgpStatus,
+    NodePeer, NodeRoute, NodeRoutes, NodeStatusClass,
+};
 pub use check::{SUBDOMAIN, is_subdomain};
+pub use cluster_information::ClusterInformationSpec;
 pub use defaults::{
     DEFAULT_ALLOW_PROFILE, DEFAULT_TIER, NAMESPACE_LABEL, ORCHESTRATOR_LABEL, TIER_LABEL, implied_types,
 };
+pub use duration::{GoDuration, GoDurationError};
 pub use fault::{Fault, FaultSort, clipped};
+pub use felix_configuration::{
+    BpfConntrackTimeouts, FelixConfigurationSpec, HealthTimeoutOverride, ProtoPort, RouteTableIdRange, RouteTableRange,
+};
+pub use host_endpoint::{HostEndpointSpec, HostPort};
 pub use ip_pool::{AllowedUse, AssignmentMode, EncapMode, IpPoolSpec};
+pub use ip_reservation::IpReservationSpec;
 pub use ipam::{AffinityState, AllocationAttribute, BlockAffinity, IpamBlock, IpamConfig, IpamHandle};
+pub use ipam_configuration::IpamConfigurationSpec;
 pub use key::{AffinityOwner, ResourceKey};
-pub use kind::{Kind, Scope};
+pub use kinds::{Kind, Resource, Scope};
+pub use kube_controllers_configuration::{
+    AutoHostEndpointConfig, ControllerConfig, ControllersConfig, HostEndpointTemplate,
+    KubeControllersConfigurationSpec, KubeControllersConfigurationStatus, LoadBalancerControllerConfig,
+    MigrationControllerConfig, NodeControllerConfig,
+};
+pub use live_migration::{
+    LiveMigrationSource, LiveMigrationSpec, LiveMigrationTarget, WorkloadEndpointIdentifier, WorkloadIdentifier,
+};
 pub use merge::{Merged, merge_newer, merge_unknown};
 pub use meta::Metadata;
 pub use network_set::NetworkSetSpec;
-pub use node::{NodeAddress, NodeBgpSpec, NodeSpec};
+pub use node::{
+    ListedAddress, NodeAddress, NodeBgpSpec, NodeInterface, NodeSpec, NodeStatus, NodeWireguardSpec, OrchRef,
+};
 pub use policy::{GlobalNetworkPolicySpec, NetworkPolicySpec, PolicyType};
 pub use profile::ProfileSpec;
 pub use rule::{Action, EntityRule, Icmp, Rule, ServiceAccountMatch, ServiceMatch};
+pub use staged_kubernetes_policy::{
+    IpBlock, KubernetesEgressRule, KubernetesIngressRule, KubernetesPolicyPeer, KubernetesPolicyPort, LabelRequirement,
+    LabelSelector, StagedKubernetesNetworkPolicySpec,
+};
+pub use staged_policy::{StagedAction, StagedGlobalNetworkPolicySpec, StagedNetworkPolicySpec};
 pub use tier::{DefaultAction, TierSpec};
 pub use unread::Unread;
-pub use workload_endpoint::{EndpointPort, WorkloadEndpointSpec};
+pub use workload_endpoint::{EndpointPort, IpNat, QosControls, WorkloadEndpointSpec};
 pub use workload_endpoint_name::{WorkloadEndpointName, WorkloadEndpointNameError};
 
 /// Group and version of every v3 document.
@@ -69,37 +129,22 @@ pub struct Object<S> {
     pub spec: S,
 }
 
-/// Any object the datastore holds, by kind.
-#[derive(Debug, Clone, PartialEq)]
-#[non_exhaustive]
-pub enum Resource {
-    /// A host.
-    Node(Object<NodeSpec>),
-    /// A range that workload addresses come from.
-    IpPool(Object<IpPoolSpec>),
-    /// A workload's interface.
-    WorkloadEndpoint(Object<WorkloadEndpointSpec>),
-    /// Default rules and labels that endpoints name.
-    Profile(Object<ProfileSpec>),
-    /// An ordered group of policies.
-    Tier(Object<TierSpec>),
-    /// Policy for endpoints of one namespace.
-    NetworkPolicy(Object<NetworkPolicySpec>),
-    /// Policy for endpoints anywhere.
-    GlobalNetworkPolicy(Object<GlobalNetworkPolicySpec>),
-    /// Labelled prefixes of one namespace.
-    NetworkSet(Object<NetworkSetSpec>),
-    /// Labelled prefixes.
-    GlobalNetworkSet(Object<NetworkSetSpec>),
-    /// An allocation block (IPAM v2).
-    IpamBlock(IpamBlock),
-    /// Claim of a block by a host (IPAM v2).
-    BlockAffinity(BlockAffinity),
-    /// Addresses that one owner holds (IPAM v2).
-    IpamHandle(IpamHandle),
-    /// Cluster-wide IPAM settings (IPAM v2).
-    IpamConfig(IpamConfig),
+/// A v3 object that somebody reports on: as [`Object`], and what was found.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[expect(clippy::exhaustive_structs, reason = "callers build objects with literals; the shape is the API's own")]
+pub struct ReportedObject<S, T> {
+    /// Name, labels and the rest.
+    #[serde(default)]
+    pub metadata: Metadata,
+    /// What is wanted.
+    #[serde(default = "S::default", bound(deserialize = "S: Default + Deserialize<'de>"))]
+    pub spec: S,
+    /// What was found.
+    #[serde(default = "T::default", bound(deserialize = "T: Default + Deserialize<'de>"))]
+    pub status: T,
 }
 
+#[cfg(test)]
+mod round_trip;
 #[cfg(test)]
 mod tests;

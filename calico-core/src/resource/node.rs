@@ -1,41 +1,106 @@
 //! `Node`: a host that takes part.
 
 use alloc::string::String;
+use alloc::vec::Vec;
 use core::fmt;
 use core::net::IpAddr;
 use core::str::FromStr;
 
-use serde::{Deserialize, Serialize};
-
+use super::formats::{IPV4, IPV6, MAC, WIREGUARD_KEY};
+use super::limit::Limit;
+use super::model::model;
 use crate::net::{AsNumber, Cidr, CidrError, Family};
 
-/// Specification of a `Node`.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-#[expect(clippy::exhaustive_structs, reason = "callers build it with literals; it is the API's own shape")]
-pub struct NodeSpec {
-    /// BGP settings; a node without them takes no part in the mesh.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub bgp: Option<NodeBgpSpec>,
+model! {
+    /// Specification of a `Node`.
+    pub struct NodeSpec: specification(NodeStatus) {
+        /// BGP settings; a node without them takes no part in the mesh.
+        "bgp" bgp: Option<NodeBgpSpec>;
+        /// IPv4 address of the VXLAN tunnel.
+        "ipv4VXLANTunnelAddr" ipv4_vxlan_tunnel_addr: String where [Limit::Text(&IPV4)];
+        /// Ethernet address of the IPv4 VXLAN tunnel.
+        "vxlanTunnelMACAddr" vxlan_tunnel_mac_addr: String where [Limit::Text(&MAC)];
+        /// IPv6 address of the VXLAN tunnel.
+        "ipv6VXLANTunnelAddr" ipv6_vxlan_tunnel_addr: String where [Limit::Text(&IPV6)];
+        /// Ethernet address of the IPv6 VXLAN tunnel.
+        "vxlanTunnelMACAddrV6" vxlan_tunnel_mac_addr_v6: String where [Limit::Text(&MAC)];
+        /// What orchestrators call the node.
+        "orchRefs" orch_refs: Vec<OrchRef>;
+        /// WireGuard settings.
+        "wireguard" wireguard: Option<NodeWireguardSpec>;
+        /// Addresses of the host. Upstream does not look at the elements of this list.
+        "addresses" addresses: Vec<ListedAddress>;
+        /// Interfaces of the host. Upstream does not look at the elements of this list.
+        "interfaces" interfaces: Vec<NodeInterface>;
+    }
 }
 
-/// BGP settings of a node.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-#[expect(clippy::exhaustive_structs, reason = "callers build it with literals; it is the API's own shape")]
-pub struct NodeBgpSpec {
-    /// AS number, where it differs from the cluster's.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub as_number: Option<AsNumber>,
-    /// IPv4 address and the length of its subnet.
-    #[serde(rename = "ipv4Address", skip_serializing_if = "Option::is_none")]
-    pub ipv4_address: Option<NodeAddress>,
-    /// IPv6 address and the length of its subnet.
-    #[serde(rename = "ipv6Address", skip_serializing_if = "Option::is_none")]
-    pub ipv6_address: Option<NodeAddress>,
-    /// Cluster id; present on route reflectors, which take no part in the mesh.
-    #[serde(rename = "routeReflectorClusterID", skip_serializing_if = "Option::is_none")]
-    pub route_reflector_cluster_id: Option<String>,
+model! {
+    /// BGP settings of a node.
+    pub struct NodeBgpSpec {
+        /// AS number, where it differs from the cluster's.
+        "asNumber" as_number: Option<AsNumber>;
+        /// IPv4 address and the length of its subnet.
+        "ipv4Address" ipv4_address: Option<NodeAddress>;
+        /// IPv6 address and the length of its subnet.
+        "ipv6Address" ipv6_address: Option<NodeAddress>;
+        /// IPv4 address of the IP-in-IP tunnel.
+        "ipv4IPIPTunnelAddr" ipv4_ipip_tunnel_addr: String where [Limit::Text(&IPV4)];
+        /// Cluster id; present on route reflectors, which take no part in the mesh.
+        "routeReflectorClusterID" route_reflector_cluster_id: Option<String> where [Limit::Text(&IPV4)];
+    }
+}
+
+model! {
+    /// WireGuard settings of a node.
+    pub struct NodeWireguardSpec {
+        /// IPv4 address of the tunnel.
+        "interfaceIPv4Address" interface_ipv4_address: String where [Limit::Text(&IPV4)];
+        /// IPv6 address of the tunnel.
+        "interfaceIPv6Address" interface_ipv6_address: String where [Limit::Text(&IPV6)];
+    }
+}
+
+model! {
+    /// What an orchestrator calls a node.
+    pub struct OrchRef {
+        /// The name.
+        "nodeName" node_name: String;
+        /// The orchestrator: `k8s`, `openstack` …
+        "orchestrator" orchestrator: String, required;
+    }
+}
+
+model! {
+    /// An address of a host.
+    pub struct ListedAddress {
+        /// The address, with its subnet where Calico wrote it.
+        "address" address: String, required;
+        /// `CalicoNodeIP`, `InternalIP` or `ExternalIP`.
+        "type" address_type: String;
+    }
+}
+
+model! {
+    /// An interface of a host.
+    pub struct NodeInterface {
+        /// Its name.
+        "name" name: String;
+        /// Its addresses.
+        "addresses" addresses: Vec<String>;
+    }
+}
+
+model! {
+    /// Status of a `Node`: what it says of itself.
+    pub struct NodeStatus {
+        /// Public key of the IPv4 WireGuard tunnel.
+        "wireguardPublicKey" wireguard_public_key: String where [Limit::Text(&WIREGUARD_KEY)];
+        /// Public key of the IPv6 WireGuard tunnel.
+        "wireguardPublicKeyV6" wireguard_public_key_v6: String where [Limit::Text(&WIREGUARD_KEY)];
+        /// Ranges that Kubernetes gave the node's pods.
+        "podCIDRs" pod_cidrs: Vec<String>;
+    }
 }
 
 /// An address together with its subnet, such as `192.168.100.101/24`: host bits are kept.
@@ -86,3 +151,4 @@ impl fmt::Display for NodeAddress {
 }
 
 crate::net::json_as_text!(NodeAddress);
+super::model::scalars!(NodeAddress);

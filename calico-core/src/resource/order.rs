@@ -1,6 +1,6 @@
 //! The number form of an order: Go writes whole floating-point numbers without a fraction.
 
-use serde::{Serialize as _, Serializer};
+use serde::{Deserialize, Serialize, Serializer};
 
 /// Largest magnitude below which every whole number is exact in an `f64`.
 const EXACT: f64 = 9_007_199_254_740_992.0;
@@ -21,3 +21,7 @@ pub(super) fn serialize<S: Serializer>(order: &Option<f64>, serializer: S) -> Re
         order => order.serialize(serializer),
     }
 }
+
+/// The number of a document, in the form in which it is written.
+#[derive(Debug, Deserialize, Serialize)]
+pub(super) struct Order(#[serde(serialize_with = "serialize")] Option<f64>);

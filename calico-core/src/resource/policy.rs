@@ -33,6 +33,9 @@ pub struct NetworkPolicySpec {
     /// Further condition on the endpoint's service account.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub service_account_selector: String,
+    /// How the policy may be carried out faster.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub performance_hints: Vec<String>,
 }
 
 /// Specification of a `GlobalNetworkPolicy`.
@@ -73,10 +76,15 @@ pub struct GlobalNetworkPolicySpec {
     /// Further condition on the endpoint's namespace.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub namespace_selector: String,
+    /// How the policy may be carried out faster.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub performance_hints: Vec<String>,
 }
 
 impl Eq for NetworkPolicySpec {}
 impl Eq for GlobalNetworkPolicySpec {}
+
+super::model::scalars!(PolicyType);
 
 /// A direction that a policy governs, as seen from the endpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

@@ -75,7 +75,7 @@ mod tests {
             assert_eq!(Some((found.0.as_str(), found.1)), expected, "{document}");
             assert!(pool.spec.disabled, "{document}");
         }
-        for kind in Kind::ALL.into_iter().filter(|kind| *kind != Kind::IpPool) {
+        for kind in Kind::ALL.iter().copied().filter(|kind| *kind != Kind::IpPool) {
             assert_eq!(Resource::remains(kind, &json!({"spec": {"cidr": "10.0.0.0/16"}})), None, "{kind}");
         }
     }

@@ -7,36 +7,22 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::formats::{CONTAINER_ID, NAME};
+use super::kinds::Specification;
+use super::limit::Limit;
+use super::model::Shaped;
+use super::order::Order;
 use super::shape::{Field, Shape, field, leaf, of, required};
 use super::{
-    Action, AffinityState, AllocationAttribute, AllowedUse, AssignmentMode, DefaultAction, EncapMode, Kind,
-    NodeAddress, PolicyType,
+    Action, AffinityState, AllocationAttribute, AllowedUse, AssignmentMode, DefaultAction, EncapMode,
+    GlobalNetworkPolicySpec, IpNat, IpPoolSpec, NetworkPolicySpec, NetworkSetSpec, PolicyType, ProfileSpec,
+    QosControls, StagedAction, StagedGlobalNetworkPolicySpec, StagedNetworkPolicySpec, TierSpec, WorkloadEndpointSpec,
 };
-use crate::net::{AsNumber, Cidr, InterfaceName, Mac, Port, Protocol};
+use crate::net::{Cidr, InterfaceName, Mac, Port, Protocol};
 
-impl Kind {
-    /// The shape of this kind's document.
-    pub(super) const fn shape(self) -> &'static Shape {
-        match self {
-            Self::Node => &NODE,
-            Self::IpPool => &IP_POOL,
-            Self::WorkloadEndpoint => &WORKLOAD_ENDPOINT,
-            Self::Profile => &PROFILE,
-            Self::Tier => &TIER,
-            Self::NetworkPolicy => &NETWORK_POLICY,
-            Self::GlobalNetworkPolicy => &GLOBAL_NETWORK_POLICY,
-            Self::NetworkSet | Self::GlobalNetworkSet => &NETWORK_SET,
-            Self::IpamBlock => &IPAM_BLOCK,
-            Self::BlockAffinity => &BLOCK_AFFINITY,
-            Self::IpamHandle => &IPAM_HANDLE,
-            Self::IpamConfig => &IPAM_CONFIG,
-        }
-    }
-}
-
-const TEXT: Shape = leaf(of::<String>);
+pub(super) const TEXT: Shape = leaf(of::<String>);
 const FLAG: Shape = leaf(of::<bool>);
-const NUMBER: Shape = leaf(of::<f64>);
+const NUMBER: Shape = leaf(of::<Order>);
 const CIDR: Shape = leaf(of::<Cidr>);
 const TEXTS: Shape = Shape::List(&TEXT);
 const CIDRS: Shape = Shape::List(&CIDR);
@@ -71,7 +57,7 @@ fn host_port(value: &Value) -> Result<Value, String> {
     of::<u16>(value).map(|port| if port == 0 { Value::Null } else { port })
 }
 
-const METADATA: Shape = Shape::Struct(&[
+pub(super) const METADATA: Shape = Shape::Struct(&[
     field("name", TEXT),
     field("namespace", TEXT),
     field("uid", TEXT),
@@ -89,40 +75,16 @@ const METADATA: Shape = Shape::Struct(&[
     field("managedFields", Shape::Carried),
 ]);
 
-macro_rules! document {
-    ($($spec:expr),+ $(,)?) => {
-        Shape::Struct(&[
-            field("kind", TEXT),
-            field("apiVersion", TEXT),
-            field("metadata", METADATA),
-            field("spec", Shape::Struct(&[$($spec),+])),
-            field("status", Shape::Carried),
-        ])
+/// The fields of a specification that has a struct written by hand.
+macro_rules! specification {
+    ($spec:ty: $($field:expr),+ $(,)?) => {
+        impl Specification for $spec {
+            const FIELDS: &'static [Field] = &[$($field),+];
+        }
     };
 }
 
-static NODE: Shape = document![
-    field(
-        "bgp",
-        Shape::Struct(&[
-            field("asNumber", leaf(of::<AsNumber>)),
-            field("ipv4Address", leaf(of::<NodeAddress>)),
-            field("ipv6Address", leaf(of::<NodeAddress>)),
-            field("routeReflectorClusterID", TEXT),
-            field("ipv4IPIPTunnelAddr", Shape::Carried),
-        ])
-    ),
-    field("ipv4VXLANTunnelAddr", Shape::Carried),
-    field("ipv6VXLANTunnelAddr", Shape::Carried),
-    field("vxlanTunnelMACAddr", Shape::Carried),
-    field("vxlanTunnelMACAddrV6", Shape::Carried),
-    field("wireguard", Shape::Carried),
-    field("orchRefs", Shape::Carried),
-    field("addresses", Shape::Carried),
-    field("interfaces", Shape::Carried),
-];
-
-static IP_POOL: Shape = document![
+specification![IpPoolSpec:
     required("cidr", Shape::Leaf { stored: of::<Cidr>, manifest: strict_cidr }),
     field("vxlanMode", leaf(of::<EncapMode>)),
     field("ipipMode", leaf(of::<EncapMode>)),
@@ -136,18 +98,21 @@ static IP_POOL: Shape = document![
     field("assignmentMode", leaf(of::<AssignmentMode>)),
 ];
 
-static WORKLOAD_ENDPOINT: Shape = document![
-    field("orchestrator", TEXT),
-    field("workload", TEXT),
-    field("node", TEXT),
-    field("containerID", TEXT),
-    field("pod", TEXT),
-    field("endpoint", TEXT),
-    field("serviceAccountName", TEXT),
+const NAMED: &[Limit] = &[Limit::Text(&NAME)];
+const CONTAINER: &[Limit] = &[Limit::Text(&CONTAINER_ID)];
+
+specification![WorkloadEndpointSpec:
+    field("orchestrator", TEXT).limits(NAMED),
+    field("workload", TEXT).limits(NAMED),
+    field("node", TEXT).limits(NAMED),
+    field("containerID", TEXT).limits(CONTAINER),
+    field("pod", TEXT).limits(NAMED),
+    field("endpoint", TEXT).limits(NAMED),
+    field("serviceAccountName", TEXT).limits(NAMED),
     field("ipNetworks", CIDRS),
     field("ipv4Gateway", leaf(of::<Ipv4Addr>)),
     field("ipv6Gateway", leaf(of::<Ipv6Addr>)),
-    field("profiles", TEXTS),
+    field("profiles", TEXTS).limits(NAMED),
     required("interfaceName", leaf(of::<InterfaceName>)),
     field("mac", leaf(of::<Mac>)),
     field(
@@ -161,45 +126,46 @@ static WORKLOAD_ENDPOINT: Shape = document![
         ]))
     ),
     field("allowSpoofedSourcePrefixes", CIDRS),
-    field("ipNATs", Shape::Carried),
-    field("qosControls", Shape::Carried),
+    field("ipNATs", <Vec<IpNat>>::SHAPE),
+    field("qosControls", QosControls::SHAPE),
 ];
 
-static PROFILE: Shape =
-    document![field("ingress", RULES), field("egress", RULES), field("labelsToApply", Shape::TextMap)];
+specification![ProfileSpec: field("ingress", RULES), field("egress", RULES), field("labelsToApply", Shape::TextMap)];
 
-static TIER: Shape = document![field("order", NUMBER), field("defaultAction", leaf(of::<DefaultAction>))];
+specification![TierSpec: field("order", NUMBER), field("defaultAction", leaf(of::<DefaultAction>))];
 
-static NETWORK_POLICY: Shape = document![
-    field("tier", TEXT),
-    field("order", NUMBER),
-    field("ingress", RULES),
-    field("egress", RULES),
-    field("selector", TEXT),
-    field("types", Shape::List(&leaf(of::<PolicyType>))),
-    field("serviceAccountSelector", TEXT),
-    field("performanceHints", Shape::Carried),
-];
+/// The fields that all policies have, and further ones.
+macro_rules! policy {
+    ($spec:ty: $($further:expr),* $(,)?) => {
+        specification![
+            $spec:
+            field("tier", TEXT).filled_with("default"),
+            field("order", NUMBER),
+            field("ingress", RULES),
+            field("egress", RULES),
+            field("selector", TEXT),
+            field("types", Shape::List(&leaf(of::<PolicyType>))),
+            field("serviceAccountSelector", TEXT),
+            field("performanceHints", TEXTS).limits(&[Limit::Unique, Limit::OneOf(&["AssumeNeededOnEveryNode"])]),
+            $($further),*
+        ];
+    };
+}
 
-static GLOBAL_NETWORK_POLICY: Shape = document![
-    field("tier", TEXT),
-    field("order", NUMBER),
-    field("ingress", RULES),
-    field("egress", RULES),
-    field("selector", TEXT),
-    field("types", Shape::List(&leaf(of::<PolicyType>))),
-    field("doNotTrack", FLAG),
-    field("preDNAT", FLAG),
-    field("applyOnForward", FLAG),
-    field("serviceAccountSelector", TEXT),
-    field("namespaceSelector", TEXT),
-    field("performanceHints", Shape::Carried),
-];
+const NAMESPACE_SELECTOR: Field = field("namespaceSelector", TEXT);
+const DO_NOT_TRACK: Field = field("doNotTrack", FLAG);
+const PRE_DNAT: Field = field("preDNAT", FLAG);
+const APPLY_ON_FORWARD: Field = field("applyOnForward", FLAG);
+const STAGED_ACTION: Field = field("stagedAction", leaf(of::<StagedAction>)).filled_with("Set");
 
-static NETWORK_SET: Shape =
-    document![field("nets", Shape::List(&Shape::Leaf { stored: of::<Cidr>, manifest: own_family_cidr }))];
+policy![NetworkPolicySpec:];
+policy![GlobalNetworkPolicySpec: DO_NOT_TRACK, PRE_DNAT, APPLY_ON_FORWARD, NAMESPACE_SELECTOR];
+policy![StagedNetworkPolicySpec: STAGED_ACTION];
+policy![StagedGlobalNetworkPolicySpec: STAGED_ACTION, DO_NOT_TRACK, PRE_DNAT, APPLY_ON_FORWARD, NAMESPACE_SELECTOR];
 
-const RULES: Shape = Shape::List(&RULE);
+specification![NetworkSetSpec: field("nets", Shape::List(&Shape::Leaf { stored: of::<Cidr>, manifest: own_family_cidr }))];
+
+pub(super) const RULES: Shape = Shape::List(&RULE);
 
 const RULE: Shape = Shape::Struct(&[
     required("action", leaf(of::<Action>)),
@@ -228,7 +194,7 @@ const ENTITY: Shape = Shape::Struct(&[
     field("services", Shape::Struct(&[field("name", TEXT), field("namespace", TEXT)])),
 ]);
 
-static IPAM_BLOCK: Shape = Shape::Struct(&[
+pub(super) static IPAM_BLOCK: Shape = Shape::Struct(&[
     required("cidr", CIDR),
     field("affinity", TEXT),
     field("affinity_claim_time", TEXT),
@@ -241,12 +207,13 @@ static IPAM_BLOCK: Shape = Shape::Struct(&[
     field("hostAffinity", TEXT),
 ]);
 
-static BLOCK_AFFINITY: Shape = Shape::Struct(&[field("state", leaf(of::<AffinityState>)), field("deleted", FLAG)]);
+pub(super) static BLOCK_AFFINITY: Shape =
+    Shape::Struct(&[field("state", leaf(of::<AffinityState>)), field("deleted", FLAG)]);
 
-static IPAM_HANDLE: Shape =
+pub(super) static IPAM_HANDLE: Shape =
     Shape::Struct(&[field("block", leaf(of::<alloc::collections::BTreeMap<Cidr, u32>>)), field("deleted", FLAG)]);
 
-static IPAM_CONFIG: Shape = Shape::Struct(IPAM_CONFIG_FIELDS);
+pub(super) static IPAM_CONFIG: Shape = Shape::Struct(IPAM_CONFIG_FIELDS);
 
 const IPAM_CONFIG_FIELDS: &[Field] = &[
     field("strict_affinity", FLAG),

@@ -14,6 +14,7 @@ use serde_json::{Map, Value};
 
 use super::Fault;
 use super::fault::MAX_VALUE;
+use super::limit::Limit;
 use super::path::Path;
 
 /// Reads a leaf and writes it in its canonical form.
@@ -38,14 +39,50 @@ pub(super) struct Field {
     pub(super) name: &'static str,
     pub(super) shape: Shape,
     pub(super) required: bool,
+    /// What manifests are held to beyond the shape.
+    pub(super) limits: &'static [Limit],
+    /// What is filled in where it is absent and its parent is there: JSON, or else text.
+    pub(super) default: Option<&'static str>,
 }
 
 pub(super) const fn field(name: &'static str, shape: Shape) -> Field {
-    Field { name, shape, required: false }
+    Field { name, shape, required: false, limits: &[], default: None }
 }
 
 pub(super) const fn required(name: &'static str, shape: Shape) -> Field {
-    Field { name, shape, required: true }
+    field(name, shape).required()
+}
+
+impl Field {
+    /// A document without it is refused.
+    pub(super) const fn required(self) -> Self {
+        let Self { name, shape, limits, default, .. } = self;
+        Self { name, shape, required: true, limits, default }
+    }
+
+    /// Manifests are held to these.
+    pub(super) const fn limits(self, limits: &'static [Limit]) -> Self {
+        let Self { name, shape, required, default, .. } = self;
+        Self { name, shape, required, limits, default }
+    }
+
+    /// This is filled in where it is absent.
+    pub(super) const fn filled_with(self, default: &'static str) -> Self {
+        let Self { name, shape, required, limits, .. } = self;
+        Self { name, shape, required, limits, default: Some(default) }
+    }
+
+    fn default_value(&self) -> Option<Value> {
+        self.default.map(|text| serde_json::from_str(text).unwrap_or_else(|_| text.into()))
+    }
+
+    fn faults(&self, value: &Value, path: &Path<'_>, reading: &Reading<'_>, faults: &mut Vec<Fault>) {
+        let before = faults.len();
+        self.shape.faults(value, path, &reading.at_field(self.name), faults);
+        if reading.is_manifest() && faults.len() == before {
+            self.limits.iter().for_each(|limit| limit.faults(value, path, faults));
+        }
+    }
 }
 
 /// A leaf that is read alike everywhere.
@@ -158,7 +195,7 @@ impl Shape {
         for (name, member) in members {
             match fields.iter().find(|field| field.name == name) {
                 Some(_) if member.is_null() => {}
-                Some(field) => field.shape.faults(member, &path.field(name), &reading.at_field(name), faults),
+                Some(field) => field.faults(member, &path.field(name), reading, faults),
                 None if reading.refuses(name) => {
                     let known = fields.iter().map(|field| field.name);
                     faults.push(Fault::unknown_field(path.field(name), name, known));
@@ -166,9 +203,27 @@ impl Shape {
                 None => {}
             }
         }
-        let absent = |name: &str| members.get(name).is_none_or(Value::is_null);
+        // Text that is empty is left out when written: where a field is mandatory, it says nothing.
+        let says_nothing = |value: &Value| value.is_null() || (reading.is_manifest() && value.as_str() == Some(""));
+        let absent = |name: &str| members.get(name).is_none_or(says_nothing);
         for field in fields.iter().filter(|field| field.required && absent(field.name)) {
             faults.push(Fault::missing(path.field(field.name)));
+        }
+    }
+
+    /// Fills defaults in. Those of a part that is absent stay absent with it.
+    pub(super) fn fill(&self, value: &mut Value) {
+        match (self, value) {
+            (Self::List(shape), Value::Array(items)) => items.iter_mut().for_each(|item| shape.fill(item)),
+            (Self::Struct(fields), Value::Object(members)) => {
+                for field in *fields {
+                    match members.get_mut(field.name).filter(|member| !member.is_null()) {
+                        Some(member) => field.shape.fill(member),
+                        None => drop(field.default_value().map(|value| members.insert(field.name.into(), value))),
+                    }
+                }
+            }
+            _ => {}
         }
     }
 

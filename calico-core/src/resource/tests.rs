@@ -11,21 +11,21 @@ use super::shape::Shape;
 use super::*;
 
 /// A small generator, so that documents can be made by walking a shape.
-struct Dice(u64);
+pub(super) struct Dice(pub(super) u64);
 
 impl Dice {
-    fn roll(&mut self, sides: usize) -> usize {
+    pub(super) fn roll(&mut self, sides: usize) -> usize {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         usize::try_from(self.0 >> 33).unwrap() % sides
     }
 
-    fn pick<'a, T>(&mut self, items: &'a [T]) -> &'a T {
+    pub(super) fn pick<'a, T>(&mut self, items: &'a [T]) -> &'a T {
         &items[self.roll(items.len())]
     }
 }
 
 /// Values of which every leaf accepts some and refuses some.
-fn samples() -> Vec<Value> {
+pub(super) fn samples() -> Vec<Value> {
     let texts = [
         "",
         "a",
@@ -65,6 +65,20 @@ fn samples() -> Vec<Value> {
         "pending",
         "2026-01-02T03:04:05Z",
         "1.10",
+        "90s",
+        "AF41",
+        "Agent",
+        "Routes",
+        "Self",
+        "UseNodeIP",
+        "NodeIP",
+        "Enabled",
+        "Equal",
+        "In",
+        "eBGP",
+        "Accept",
+        "Reject",
+        "Set",
     ];
     let mut samples: Vec<Value> = texts.into_iter().map(Value::from).collect();
     samples.extend([
@@ -187,7 +201,7 @@ fn occurrences(value: &Value) -> usize {
 }
 
 /// Every member of `part` is in `whole`, with the same value.
-fn is_part(part: &Value, whole: &Value) -> bool {
+pub(super) fn is_part(part: &Value, whole: &Value) -> bool {
     match (part, whole) {
         (Value::Object(part), Value::Object(whole)) => {
             part.iter().all(|(name, member)| whole.get(name).is_some_and(|other| is_part(member, other)))
@@ -200,11 +214,11 @@ fn is_part(part: &Value, whole: &Value) -> bool {
 }
 
 fn kinds() -> impl Strategy<Value = Kind> {
-    prop::sample::select(Kind::ALL.to_vec())
+    prop::sample::select(Kind::ALL)
 }
 
 /// Members that hold only what serialisation leaves out are no loss.
-fn without_empty(value: &Value) -> Value {
+pub(super) fn without_empty(value: &Value) -> Value {
     match value {
         Value::Object(members) => {
             let members = members.iter().map(|(name, member)| (name.clone(), without_empty(member)));

@@ -1,12 +1,16 @@
 //! `WorkloadEndpoint`: one interface of a workload.
 
+use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::net::{Cidr, InterfaceName, Mac, Protocol};
+use super::formats::ADDRESS;
+use super::limit::Limit;
+use super::model::model;
+use crate::net::{Cidr, Dscp, InterfaceName, Mac, Protocol};
 
 /// Specification of a `WorkloadEndpoint`.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -58,6 +62,65 @@ pub struct WorkloadEndpointSpec {
     /// Source prefixes the workload may use although they are not its own.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub allow_spoofed_source_prefixes: Vec<Cidr>,
+    /// Floating addresses.
+    #[serde(rename = "ipNATs", skip_serializing_if = "Vec::is_empty")]
+    pub ip_nats: Vec<IpNat>,
+    /// Limits on traffic.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub qos_controls: Option<Box<QosControls>>,
+}
+
+model! {
+    /// An address by which a workload is reached from outside.
+    pub struct IpNat {
+        /// The workload's own address.
+        "internalIP" internal_ip: String where [Limit::Text(&ADDRESS)];
+        /// The address outside.
+        "externalIP" external_ip: String where [Limit::Text(&ADDRESS)];
+    }
+}
+
+const BANDWIDTH: Limit = Limit::Range(1_000, 1_000_000_000_000_000);
+const BURST: Limit = Limit::Range(1_000, 34_359_738_360);
+const PEAK_RATE: Limit = Limit::Range(1_010, 1_010_000_000_000_000);
+const MIN_BURST: Limit = Limit::Range(1_000, 100_000_000);
+const PACKETS: Limit = Limit::Range(1, 10_000);
+const CONNECTIONS: Limit = Limit::Range(1, 4_294_967_295);
+
+model! {
+    /// Limits on a workload's traffic; what is absent is not limited.
+    pub struct QosControls {
+        /// Bits a second to the workload.
+        "ingressBandwidth" ingress_bandwidth: Option<i64> where [BANDWIDTH];
+        /// Bits to the workload at once.
+        "ingressBurst" ingress_burst: Option<i64> where [BURST];
+        /// Bits a second to the workload within a burst.
+        "ingressPeakrate" ingress_peakrate: Option<i64> where [PEAK_RATE];
+        /// Bytes to the workload that the peak rate is measured in.
+        "ingressMinburst" ingress_minburst: Option<i64> where [MIN_BURST];
+        /// Bits a second from the workload.
+        "egressBandwidth" egress_bandwidth: Option<i64> where [BANDWIDTH];
+        /// Bits from the workload at once.
+        "egressBurst" egress_burst: Option<i64> where [BURST];
+        /// Bits a second from the workload within a burst.
+        "egressPeakrate" egress_peakrate: Option<i64> where [PEAK_RATE];
+        /// Bytes from the workload that the peak rate is measured in.
+        "egressMinburst" egress_minburst: Option<i64> where [MIN_BURST];
+        /// Packets a second to the workload.
+        "ingressPacketRate" ingress_packet_rate: Option<i64> where [PACKETS];
+        /// Packets to the workload at once.
+        "ingressPacketBurst" ingress_packet_burst: Option<i64> where [PACKETS];
+        /// Packets a second from the workload.
+        "egressPacketRate" egress_packet_rate: Option<i64> where [PACKETS];
+        /// Packets from the workload at once.
+        "egressPacketBurst" egress_packet_burst: Option<i64> where [PACKETS];
+        /// Connections to the workload.
+        "ingressMaxConnections" ingress_max_connections: Option<i64> where [CONNECTIONS];
+        /// Connections from the workload.
+        "egressMaxConnections" egress_max_connections: Option<i64> where [CONNECTIONS];
+        /// Mark of the workload's packets.
+        "dscp" dscp: Option<Dscp>;
+    }
 }
 
 /// A port that rules may name.
@@ -79,3 +142,6 @@ pub struct EndpointPort {
     #[serde(default, rename = "hostIP")]
     pub host_ip: String,
 }
+
+impl Eq for IpNat {}
+impl Eq for QosControls {}

@@ -233,6 +233,7 @@ impl Generator {
             selector: self.selector(70),
             types: self.types(),
             service_account_selector: self.random.pick(&["", "", "", "role == 'reader'", "all()"]).into(),
+            ..NetworkPolicySpec::default()
         }
     }
 

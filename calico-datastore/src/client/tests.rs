@@ -397,7 +397,7 @@ async fn a_deleted_node_takes_its_endpoints_addresses_and_claims_along() {
     let (store, client) = client();
     let node = |name: &str| {
         let metadata = Metadata { labels: [("name".to_owned(), name.to_owned())].into(), ..metadata(name) };
-        Resource::Node(Object { metadata, spec: calico_core::resource::NodeSpec::default() })
+        Resource::Node(calico_core::resource::ReportedObject { metadata, ..Default::default() })
     };
     client.create(pool("a", "10.0.0.0/16")).await.unwrap();
     let ipam = StoreIpam::new(Arc::new(store.clone()), 1);
@@ -441,7 +441,7 @@ async fn a_node_with_many_endpoints_is_deleted_in_several_batches() {
     use calico_core::ipam::{Assign, FamilyWant, Holder, Want};
 
     let (store, client) = client();
-    let node = Resource::Node(Object { metadata: metadata("n1"), spec: calico_core::resource::NodeSpec::default() });
+    let node = Resource::Node(calico_core::resource::ReportedObject { metadata: metadata("n1"), ..Default::default() });
     client.create(node).await.unwrap();
     client.create(pool("a", "10.0.0.0/16")).await.unwrap();
     let ipam = StoreIpam::new(Arc::new(store.clone()), 1);

@@ -4,7 +4,9 @@
 //! compare-and-swap is read again.
 
 use calico_core::net::AsNumber;
-use calico_core::resource::{IpPoolSpec, Kind, NodeAddress, NodeBgpSpec, NodeSpec, Object, Resource, ResourceKey};
+use calico_core::resource::{
+    IpPoolSpec, Kind, NodeAddress, NodeBgpSpec, NodeSpec, NodeStatus, Object, ReportedObject, Resource, ResourceKey,
+};
 use calico_datastore::Scope;
 use calico_datastore::client::{Client, ClientError};
 use tracing::{info, warn};
@@ -138,7 +140,10 @@ impl Registration {
     }
 
     /// The Node as it should be: what is stored, with our address and AS number.
-    fn wanted_node(&self, old: Option<&Object<NodeSpec>>) -> Result<Object<NodeSpec>, RegisterError> {
+    fn wanted_node(
+        &self,
+        old: Option<&ReportedObject<NodeSpec, NodeStatus>>,
+    ) -> Result<ReportedObject<NodeSpec, NodeStatus>, RegisterError> {
         let mut node = old.cloned().unwrap_or_default();
         node.metadata.name.clone_from(&self.node);
         let stored = node.spec.bgp.as_ref().and_then(|bgp| bgp.ipv4_address);
@@ -178,7 +183,11 @@ impl Registration {
         own.map_or(address, |own| own.address)
     }
 
-    async fn refuse_duplicate(&self, client: &Client, node: &Object<NodeSpec>) -> Result<(), RegisterError> {
+    async fn refuse_duplicate(
+        &self,
+        client: &Client,
+        node: &ReportedObject<NodeSpec, NodeStatus>,
+    ) -> Result<(), RegisterError> {
         let Some(address) = node.spec.bgp.as_ref().and_then(|bgp| bgp.ipv4_address) else { return Ok(()) };
         let listing = client
             .list(&Scope::Kind(Kind::Node))

@@ -3,18 +3,19 @@ use alloc::string::ToString;
 use proptest::prelude::*;
 
 use super::*;
-use crate::resource::{AffinityState, BlockAffinity, IpPoolSpec, NodeBgpSpec};
+use crate::resource::{AffinityState, BlockAffinity, IpPoolSpec, NodeBgpSpec, Object, ReportedObject};
 
 fn node(name: &str, address: &str, as_number: Option<u32>, reflector: bool) -> Update {
     let spec = NodeSpec {
         bgp: Some(NodeBgpSpec {
             as_number: as_number.map(AsNumber::new),
             ipv4_address: Some(address.parse().unwrap()),
-            ipv6_address: None,
             route_reflector_cluster_id: reflector.then(|| "224.0.0.1".into()),
+            ..NodeBgpSpec::default()
         }),
+        ..NodeSpec::default()
     };
-    let value = Some(Arc::new(Resource::Node(Object { spec, ..Object::default() })));
+    let value = Some(Arc::new(Resource::Node(ReportedObject { spec, ..Default::default() })));
     Update { key: ResourceKey::cluster(Kind::Node, name), value }
 }
 

@@ -14,7 +14,7 @@ use crate::ipam::{
 use crate::net::Cidr;
 use crate::resource::{
     AffinityOwner, AllowedUse, BlockAffinity, IpPoolSpec, IpamBlock, IpamConfig, IpamHandle, Kind, Metadata, Object,
-    Resource, ResourceKey,
+    ReportedObject, Resource, ResourceKey,
 };
 use crate::time::Timestamp;
 
@@ -46,7 +46,10 @@ impl Model {
     pub(super) fn put_node(&mut self, name: &str, labels: &[(&str, &str)]) {
         let labels = labels.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect();
         let metadata = Metadata { name: name.into(), labels, ..Default::default() };
-        self.put(ResourceKey::cluster(Kind::Node, name), Resource::Node(Object { metadata, ..Default::default() }));
+        self.put(
+            ResourceKey::cluster(Kind::Node, name),
+            Resource::Node(ReportedObject { metadata, ..Default::default() }),
+        );
     }
 
     pub(super) fn put_config(&mut self, config: IpamConfig) {

@@ -54,8 +54,12 @@ impl Checker {
                     "a tier's name is a single DNS label: lower-case letters, digits and '-', at most 63",
                 );
             }
-            Kind::GlobalNetworkPolicy if !is_global_policy_name(name) => self.refuse(path, name, POLICY_NAME),
-            Kind::NetworkPolicy if !is_global_policy_name(name) && !is_reserved_policy_name(name) => {
+            Kind::GlobalNetworkPolicy | Kind::StagedGlobalNetworkPolicy if !is_global_policy_name(name) => {
+                self.refuse(path, name, POLICY_NAME)
+            }
+            Kind::NetworkPolicy | Kind::StagedNetworkPolicy
+                if !is_global_policy_name(name) && !is_reserved_policy_name(name) =>
+            {
                 self.refuse(path, name, POLICY_NAME);
             }
             _ if !is_subdomain(name) => self.refuse(path, name, SUBDOMAIN),

@@ -1,7 +1,7 @@
 //! Everything but rules, kind by kind.
 
 use alloc::string::ToString;
-use core::net::{IpAddr, Ipv4Addr};
+use core::net::IpAddr;
 
 use super::Checker;
 use super::rules::{GlobalWord, Place};
@@ -9,14 +9,17 @@ use crate::net::{Cidr, Family};
 use crate::resource::defaults::FIXED_TIERS;
 use crate::resource::path::Path;
 use crate::resource::{
-    AllowedUse, EncapMode, GlobalNetworkPolicySpec, IpPoolSpec, IpamBlock, NetworkPolicySpec, NodeSpec, PolicyType,
-    ProfileSpec, TierSpec, WorkloadEndpointSpec,
+    AllowedUse, EncapMode, GlobalNetworkPolicySpec, IpPoolSpec, IpamBlock, NetworkPolicySpec, NodeBgpSpec, NodeSpec,
+    PolicyType, ProfileSpec, TierSpec, WorkloadEndpointSpec,
 };
 
 impl Checker {
     pub(super) fn node(&mut self, node: &NodeSpec, spec: &Path<'_>) {
         let Some(bgp) = &node.bgp else { return };
         let path = spec.field("bgp");
+        if self.is_manifest() && *bgp == NodeBgpSpec::default() {
+            self.refuse_field(path, "is there but empty: give an address, or leave it out");
+        }
         let wrong = |address: IpAddr, family| Family::of(address) != family;
         for (name, address, family) in
             [("ipv4Address", bgp.ipv4_address, Family::V4), ("ipv6Address", bgp.ipv6_address, Family::V6)]
@@ -24,10 +27,6 @@ impl Checker {
             if let Some(address) = address.filter(|address| wrong(address.address(), family)) {
                 self.refuse(path.field(name), address, format_args!("expected an {family} address"));
             }
-        }
-        let no_cluster_id = |id: &&str| !id.is_empty() && id.parse::<Ipv4Addr>().is_err();
-        if let Some(id) = bgp.route_reflector_cluster_id.as_deref().filter(no_cluster_id) {
-            self.refuse(path.field("routeReflectorClusterID"), id, "expected four numbers such as 244.0.0.1");
         }
     }
 
@@ -124,22 +123,25 @@ impl Checker {
                 self.missing(path.field("name"));
             }
         }
-        self.endpoint_names(endpoint, spec);
+        self.floating_addresses(endpoint, spec);
     }
 
-    fn endpoint_names(&mut self, endpoint: &WorkloadEndpointSpec, spec: &Path<'_>) {
-        for (name, text) in [
-            ("orchestrator", &endpoint.orchestrator),
-            ("workload", &endpoint.workload),
-            ("node", &endpoint.node),
-            ("pod", &endpoint.pod),
-            ("endpoint", &endpoint.endpoint),
-            ("serviceAccountName", &endpoint.service_account_name),
-        ] {
-            self.name(text, spec.field(name));
+    /// Each is for an address of the workload's own.
+    fn floating_addresses(&mut self, endpoint: &WorkloadEndpointSpec, spec: &Path<'_>) {
+        if !self.is_manifest() {
+            return;
         }
-        for (index, profile) in endpoint.profiles.iter().enumerate() {
-            self.name(profile, spec.field("profiles").index(index));
+        let path = spec.field("ipNATs");
+        for (index, nat) in endpoint.ip_nats.iter().enumerate() {
+            let (internal, external) = (nat.internal_ip.parse::<IpAddr>(), nat.external_ip.parse::<IpAddr>());
+            let (Ok(internal), Ok(external)) = (internal, external) else { continue };
+            let path = path.index(index);
+            if Family::of(internal) != Family::of(external) {
+                self.refuse(path.field("externalIP"), external, "must be of the same family as internalIP");
+            }
+            if !endpoint.ip_networks.iter().any(|net| net.covers(&Cidr::host(internal))) {
+                self.refuse(path.field("internalIP"), internal, "is no address of ipNetworks");
+            }
         }
     }
 

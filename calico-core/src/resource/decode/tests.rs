@@ -2,7 +2,7 @@ use alloc::string::ToString;
 use alloc::vec;
 
 use super::*;
-use crate::resource::{Action, merge_newer, merge_unknown};
+use crate::resource::{API_VERSION, Action, merge_newer, merge_unknown};
 
 fn policy() -> Value {
     json!({
@@ -260,7 +260,7 @@ fn a_list_is_no_mapping() {
 
 #[test]
 fn only_an_object_is_an_object() {
-    for kind in Kind::ALL {
+    for &kind in Kind::ALL {
         for (value, found) in [
             (json!(null), "nothing"),
             (json!([]), "a list"),
