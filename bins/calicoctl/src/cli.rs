@@ -22,9 +22,16 @@ Exit codes: 0 success, 1 failure, 2 wrong usage.";
 
 const KINDS: &str = "\
 Kinds (any case; singular, plural or short):
-  node (no)                     ippool (ipp, pool)            workloadendpoint (wep)
-  profile (pro)                 tier                          networkset (netsets)
-  networkpolicy (np, pol)       globalnetworkpolicy (gnp)     globalnetworkset (gnetsets)";
+  node (no)                     ippool (ipp, pool)              ipreservation (reservation)
+  workloadendpoint (wep)        hostendpoint (hep)              profile (pro)
+  networkpolicy (np, pol)       globalnetworkpolicy (gnp)       tier
+  networkset (netsets)          globalnetworkset (gnetsets)     livemigration
+  stagednetworkpolicy (snp)     stagedglobalnetworkpolicy (sgnp)
+  stagedkubernetesnetworkpolicy (sknp)
+  bgpconfiguration (bgpconfig)  bgppeer (bgpp)                  bgpfilter (bgpf)
+  felixconfiguration (felixconfig)      ipamconfiguration (ipamconfig)
+  clusterinformation (clusterinfo)      caliconodestatus (nodestatus)
+  kubecontrollersconfiguration (kubecontrollersconfig)";
 
 /// Reads and changes Calico's resources.
 #[derive(Debug, Parser)]

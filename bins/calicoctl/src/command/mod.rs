@@ -142,7 +142,7 @@ fn kinds(text: &str) -> Result<Vec<Kind>, Failure> {
             if let Some(near) = Kind::nearest(name) {
                 message += &format!("\n  did you mean {near}?");
             } else {
-                let known: Vec<_> = Kind::ALL.iter().filter(|kind| kind.is_v3()).map(|kind| kind.name()).collect();
+                let known: Vec<_> = Kind::V3.iter().map(|kind| kind.name()).collect();
                 message += &format!("\n  known: {}", known.join(", "));
             }
             Failure::message(message)

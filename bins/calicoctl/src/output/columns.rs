@@ -1,7 +1,10 @@
 //! Which columns the tables of each kind have.
 
 use calico_core::net::AsNumber;
-use calico_core::resource::{IpPoolSpec, Kind, NodeBgpSpec, Resource, WorkloadEndpointSpec};
+use calico_core::resource::{
+    BgpConfigurationSpec, BgpFilterSpec, BgpPeerSpec, ClusterInformationSpec, HostEndpointSpec, IpNat, IpPoolSpec,
+    IpamConfigurationSpec, Kind, LabelRequirement, LabelSelector, NodeBgpSpec, Resource, WorkloadEndpointSpec,
+};
 
 /// A column: its heading and how to fill it.
 pub(super) struct Column {
@@ -26,6 +29,15 @@ const POLICY_WIDE: &[Column] = &[
     column("SELECTOR", |resource| match resource {
         Resource::NetworkPolicy(policy) => policy.spec.selector.clone(),
         Resource::GlobalNetworkPolicy(policy) => policy.spec.selector.clone(),
+        Resource::StagedNetworkPolicy(policy) => policy.spec.policy.selector.clone(),
+        Resource::StagedGlobalNetworkPolicy(policy) => policy.spec.policy.selector.clone(),
+        _ => String::new(),
+    }),
+];
+const POD_POLICY_WIDE: &[Column] = &[
+    NAME,
+    column("PODSELECTOR", |resource| match resource {
+        Resource::StagedKubernetesNetworkPolicy(policy) => labels(&policy.spec.pod_selector),
         _ => String::new(),
     }),
 ];
@@ -88,7 +100,20 @@ const ENDPOINT_WIDE: &[Column] = &[
     NETWORKS,
     INTERFACE,
     column("PROFILES", |resource| endpoint(resource, |endpoint| joined(&endpoint.profiles))),
+    column("NATS", |resource| {
+        let nat = |nat: &IpNat| format!("{}={}", nat.external_ip, nat.internal_ip);
+        endpoint(resource, |endpoint| joined(&endpoint.ip_nats.iter().map(nat).collect::<Vec<_>>()))
+    }),
 ];
+const HOST_ENDPOINT: &[Column] = &[NAME, HOST_ENDPOINT_NODE];
+const HOST_ENDPOINT_WIDE: &[Column] = &[
+    NAME,
+    HOST_ENDPOINT_NODE,
+    column("INTERFACE", |resource| host_endpoint(resource, |endpoint| endpoint.interface_name.clone())),
+    column("IPS", |resource| host_endpoint(resource, |endpoint| joined(&endpoint.expected_ips))),
+    column("PROFILES", |resource| host_endpoint(resource, |endpoint| joined(&endpoint.profiles))),
+];
+const HOST_ENDPOINT_NODE: Column = column("NODE", |resource| host_endpoint(resource, |endpoint| endpoint.node.clone()));
 const WORKLOAD: Column = column("WORKLOAD", |resource| {
     endpoint(resource, |endpoint| {
         let names = [&endpoint.pod, &endpoint.workload, &endpoint.container_id];
@@ -101,11 +126,103 @@ const INTERFACE: Column = column("INTERFACE", |resource| {
     endpoint(resource, |endpoint| endpoint.interface_name.map_or_else(String::new, |name| name.to_string()))
 });
 
+const BGP_CONFIGURATION: &[Column] = &[
+    NAME,
+    column("LOGSEVERITY", |resource| bgp_configuration(resource, |bgp| bgp.log_severity_screen.clone())),
+    column("MESHENABLED", |resource| bgp_configuration(resource, |bgp| or_dash(bgp.node_to_node_mesh_enabled))),
+    column("ASNUMBER", |resource| bgp_configuration(resource, |bgp| or_dash(bgp.as_number))),
+];
+const BGP_PEER: &[Column] = &[
+    NAME,
+    column("PEERIP", |resource| bgp_peer(resource, |peer| peer.peer_ip.clone())),
+    column("NODE", |resource| {
+        bgp_peer(resource, |peer| match (peer.node.as_str(), peer.node_selector.as_str()) {
+            ("", "") => "(global)".to_owned(),
+            ("", selector) => selector.to_owned(),
+            (node, _) => node.to_owned(),
+        })
+    }),
+    column("ASN", |resource| bgp_peer(resource, |peer| peer.as_number.map_or(0, AsNumber::value).to_string())),
+];
+const BGP_FILTER: &[Column] = &[
+    NAME,
+    column("NUMEXPORTV4", |resource| bgp_filter(resource, |filter| filter.export_v4.len())),
+    column("NUMIMPORTV4", |resource| bgp_filter(resource, |filter| filter.import_v4.len())),
+    column("NUMEXPORTV6", |resource| bgp_filter(resource, |filter| filter.export_v6.len())),
+    column("NUMIMPORTV6", |resource| bgp_filter(resource, |filter| filter.import_v6.len())),
+];
+const NODE_STATUS: &[Column] = &[NAME, NODE_STATUS_NODE];
+const NODE_STATUS_WIDE: &[Column] = &[
+    NAME,
+    NODE_STATUS_NODE,
+    column("CLASSES", |resource| match resource {
+        Resource::CalicoNodeStatus(status) => {
+            status.spec.classes.iter().map(|class| format!("{class:?}")).collect::<Vec<_>>().join(",")
+        }
+        _ => String::new(),
+    }),
+];
+const NODE_STATUS_NODE: Column = column("NODE", |resource| match resource {
+    Resource::CalicoNodeStatus(status) => status.spec.node.clone(),
+    _ => String::new(),
+});
+const CLUSTER: &[Column] = &[
+    NAME,
+    column("CLUSTERGUID", |resource| cluster(resource, |cluster| cluster.cluster_guid.clone())),
+    column("CLUSTERTYPE", |resource| cluster(resource, |cluster| cluster.cluster_type.clone())),
+    column("CALICOVERSION", |resource| cluster(resource, |cluster| cluster.calico_version.clone())),
+    column("DATASTOREREADY", |resource| {
+        cluster(resource, |cluster| cluster.datastore_ready.map_or_else(String::new, |ready| ready.to_string()))
+    }),
+];
+const IPAM: &[Column] = &[NAME, IPAM_STRICT, IPAM_AUTO];
+const IPAM_WIDE: &[Column] = &[
+    NAME,
+    IPAM_STRICT,
+    IPAM_AUTO,
+    column("MAXBLOCKSPERHOST", |resource| ipam(resource, |ipam| ipam.max_blocks_per_host.unwrap_or(0).to_string())),
+];
+const IPAM_STRICT: Column =
+    column("STRICTAFFINITY", |resource| ipam(resource, |ipam| ipam.strict_affinity.unwrap_or(false).to_string()));
+const IPAM_AUTO: Column = column("AUTOALLOCATEBLOCKS", |resource| {
+    ipam(resource, |ipam| ipam.auto_allocate_blocks.unwrap_or(true).to_string())
+});
+const RESERVATION_WIDE: &[Column] = &[
+    NAME,
+    column("CIDRS", |resource| match resource {
+        Resource::IpReservation(reservation) => cut(&joined(&reservation.spec.reserved_cidrs)),
+        _ => String::new(),
+    }),
+];
+
 /// The columns of a kind.
 pub(super) const fn of(kind: Kind, wide: bool) -> &'static [Column] {
     match (kind, wide) {
-        (Kind::NetworkPolicy | Kind::GlobalNetworkPolicy, false) => POLICY,
-        (Kind::NetworkPolicy | Kind::GlobalNetworkPolicy, true) => POLICY_WIDE,
+        (
+            Kind::NetworkPolicy
+            | Kind::GlobalNetworkPolicy
+            | Kind::StagedNetworkPolicy
+            | Kind::StagedGlobalNetworkPolicy,
+            wide,
+        ) => {
+            if wide {
+                POLICY_WIDE
+            } else {
+                POLICY
+            }
+        }
+        (Kind::StagedKubernetesNetworkPolicy, true) => POD_POLICY_WIDE,
+        (Kind::HostEndpoint, false) => HOST_ENDPOINT,
+        (Kind::HostEndpoint, true) => HOST_ENDPOINT_WIDE,
+        (Kind::BgpConfiguration, _) => BGP_CONFIGURATION,
+        (Kind::BgpPeer, _) => BGP_PEER,
+        (Kind::BgpFilter, _) => BGP_FILTER,
+        (Kind::CalicoNodeStatus, false) => NODE_STATUS,
+        (Kind::CalicoNodeStatus, true) => NODE_STATUS_WIDE,
+        (Kind::ClusterInformation, _) => CLUSTER,
+        (Kind::IpamConfiguration, false) => IPAM,
+        (Kind::IpamConfiguration, true) => IPAM_WIDE,
+        (Kind::IpReservation, true) => RESERVATION_WIDE,
         (Kind::Tier, _) => TIER,
         (Kind::NetworkSet | Kind::GlobalNetworkSet, false) => NET_SET,
         (Kind::NetworkSet | Kind::GlobalNetworkSet, true) => NET_SET_WIDE,
@@ -125,6 +242,8 @@ fn order(resource: &Resource) -> String {
     let order = match resource {
         Resource::NetworkPolicy(policy) => policy.spec.order,
         Resource::GlobalNetworkPolicy(policy) => policy.spec.order,
+        Resource::StagedNetworkPolicy(policy) => policy.spec.policy.order,
+        Resource::StagedGlobalNetworkPolicy(policy) => policy.spec.policy.order,
         Resource::Tier(tier) => tier.spec.order,
         _ => None,
     };
@@ -143,6 +262,67 @@ fn endpoint(resource: &Resource, cell: impl Fn(&WorkloadEndpointSpec) -> String)
         Resource::WorkloadEndpoint(endpoint) => cell(&endpoint.spec),
         _ => String::new(),
     }
+}
+
+fn host_endpoint(resource: &Resource, cell: impl Fn(&HostEndpointSpec) -> String) -> String {
+    match resource {
+        Resource::HostEndpoint(endpoint) => cell(&endpoint.spec),
+        _ => String::new(),
+    }
+}
+
+fn bgp_configuration(resource: &Resource, cell: impl Fn(&BgpConfigurationSpec) -> String) -> String {
+    match resource {
+        Resource::BgpConfiguration(configuration) => cell(&configuration.spec),
+        _ => String::new(),
+    }
+}
+
+fn bgp_peer(resource: &Resource, cell: impl Fn(&BgpPeerSpec) -> String) -> String {
+    match resource {
+        Resource::BgpPeer(peer) => cell(&peer.spec),
+        _ => String::new(),
+    }
+}
+
+fn bgp_filter(resource: &Resource, count: impl Fn(&BgpFilterSpec) -> usize) -> String {
+    match resource {
+        Resource::BgpFilter(filter) => count(&filter.spec).to_string(),
+        _ => String::new(),
+    }
+}
+
+fn cluster(resource: &Resource, cell: impl Fn(&ClusterInformationSpec) -> String) -> String {
+    match resource {
+        Resource::ClusterInformation(cluster) => cell(&cluster.spec),
+        _ => String::new(),
+    }
+}
+
+fn ipam(resource: &Resource, cell: impl Fn(&IpamConfigurationSpec) -> String) -> String {
+    match resource {
+        Resource::IpamConfiguration(ipam) => cell(&ipam.spec),
+        _ => String::new(),
+    }
+}
+
+fn or_dash<T: ToString>(value: Option<T>) -> String {
+    value.map_or_else(|| "-".to_owned(), |value| value.to_string())
+}
+
+/// Kubernetes' selector in the form that its own tools print: requirements separated by commas.
+fn labels(selector: &LabelSelector) -> String {
+    let equal = selector.match_labels.iter().map(|(key, value)| format!("{key}={value}"));
+    let others = selector.match_expressions.iter().map(|requirement| {
+        let LabelRequirement { key, operator, values } = requirement;
+        match operator.as_str() {
+            "In" => format!("{key} in ({})", values.join(",")),
+            "NotIn" => format!("{key} notin ({})", values.join(",")),
+            "DoesNotExist" => format!("!{key}"),
+            _ => key.clone(),
+        }
+    });
+    equal.chain(others).collect::<Vec<_>>().join(",")
 }
 
 fn bgp(resource: &Resource) -> Option<&NodeBgpSpec> {
