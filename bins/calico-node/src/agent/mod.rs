@@ -10,6 +10,7 @@
 
 mod bgp_routes;
 mod pipeline;
+mod session_log;
 mod state;
 #[cfg(test)]
 mod tests;
@@ -40,6 +41,7 @@ use crate::control::{Call, failure};
 use crate::health::Health;
 use crate::metrics::Metrics;
 use pipeline::Pipeline;
+use session_log::SessionLog;
 use state::State;
 use waits::{Goal, Waits};
 
@@ -86,6 +88,7 @@ pub struct Agent {
     bgp: Option<Box<dyn BgpBackend>>,
     waiting_bgp: Option<DesiredBgp>,
     waits: Waits,
+    session_log: SessionLog,
     workload_prefixes: Vec<InterfaceName>,
     deaf: Option<Deaf>,
     /// Somebody else changed what is ours, and it has not been made right yet.
@@ -115,6 +118,7 @@ impl Agent {
             bgp: parts.bgp,
             waiting_bgp: None,
             waits: Waits::default(),
+            session_log: SessionLog::default(),
             workload_prefixes,
             deaf: None,
             drifted: false,
@@ -268,7 +272,9 @@ impl Agent {
             }
             BgpEvent::Session(peer) => {
                 let (address, name, state) = (peer.peer.address, &peer.peer.name, peer.state);
-                info!(%address, name, ?state, reason = peer.last_error, "BGP session");
+                if self.session_log.tells(address, self.state.start.elapsed()) {
+                    info!(%address, name, ?state, reason = peer.last_error, "BGP session");
+                }
                 let status = self.bgp.as_ref().map(|bgp| bgp.status()).unwrap_or_default();
                 let up = status.peers.iter().filter(|peer| peer.state == SessionState::Established).count();
                 self.metrics.bgp_established.set(i64::try_from(up).unwrap_or(i64::MAX));
@@ -376,6 +382,7 @@ impl Agent {
         self.state.follow(self.driver.state(), now);
         let (pipeline, host) = (&self.pipeline, self.driver.state());
         self.waits.settle(now, |endpoint, attachment| self.state.standing(endpoint, attachment, pipeline, host));
+        self.tell_left_out();
         let active = self.pipeline.active();
         let count = |value: usize| i64::try_from(value).unwrap_or(i64::MAX);
         self.metrics.endpoints.set(count(active.endpoints.len()));
@@ -384,6 +391,14 @@ impl Agent {
         self.metrics.bgp_routes.set(count(self.pipeline.bgp_routes()));
         let (ready, detail) = self.state.readiness();
         self.health.send_replace(Health { beat: now, ready, detail });
+    }
+
+    fn tell_left_out(&mut self) {
+        for (address, changes) in self.session_log.close(self.state.start.elapsed()) {
+            let peers = self.bgp.as_ref().map(|bgp| bgp.status()).unwrap_or_default().peers;
+            let state = peers.iter().find(|peer| peer.peer.address == address).map(|peer| peer.state);
+            warn!(%address, changes, ?state, "BGP session changed more often than is told; this is its state now");
+        }
     }
 
     fn next_wake(&self) -> Instant {
