@@ -19,6 +19,8 @@ use crate::DataplaneError;
 ///   changes nothing.
 /// - [`apply`](Dataplane::apply) carries out the nf_tables part as one transaction: all or nothing. Routes, neighbours and settings
 ///   are carried out one by one, and each failure is reported by object; the others go on.
+/// - Connections that are to end go last, once nothing of the delta can make new ones; that there are none, or that the host tracks
+///   none at all, is no error. No connection of another address is touched.
 /// - Carrying out a delta twice is harmless: what exists already with the same content, and the absence of what is to be removed,
 ///   are no errors.
 /// - Nothing is flushed on start, on exit or on drop.
@@ -108,6 +110,8 @@ pub struct ApplyReport {
     pub neighbors: Vec<(Neighbor, DataplaneError)>,
     /// Settings that failed.
     pub settings: Vec<(calico_core::table::InterfaceSetting, DataplaneError)>,
+    /// Why connections that are to end may still be there, if so.
+    pub connections: Option<DataplaneError>,
 }
 
 /// A route that could not be written or removed.
@@ -123,7 +127,11 @@ pub struct RouteFailure {
 impl ApplyReport {
     /// Whether everything took effect.
     pub const fn is_complete(&self) -> bool {
-        self.ruleset.is_none() && self.routes.is_empty() && self.neighbors.is_empty() && self.settings.is_empty()
+        self.ruleset.is_none()
+            && self.routes.is_empty()
+            && self.neighbors.is_empty()
+            && self.settings.is_empty()
+            && self.connections.is_none()
     }
 }
 

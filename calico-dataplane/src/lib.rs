@@ -1,6 +1,8 @@
 //! Carry out: the [`Dataplane`] trait over the table language of `calico-core`, and its implementations.
 
 mod backend;
+#[cfg(feature = "linux")]
+mod conntrack;
 mod error;
 #[cfg(feature = "nft-json")]
 pub mod export;

@@ -1,4 +1,4 @@
-//! The Linux backend: nf_tables, route netlink and `/proc/sys`, in one network namespace.
+//! The Linux backend: nf_tables, route netlink, conntrack and `/proc/sys`, in one network namespace.
 
 use std::io;
 use std::sync::Arc;
@@ -7,6 +7,7 @@ use async_trait::async_trait;
 use calico_core::net::InterfaceName;
 use calico_core::table::Delta;
 
+use crate::conntrack::Connections;
 use crate::netlink::Routing;
 use crate::netlink::monitor::Monitor;
 use crate::netns::{Netns, NetnsError};
@@ -66,6 +67,7 @@ pub struct LinuxDataplane {
     ruleset: Ruleset,
     routing: Routing,
     settings: Settings,
+    connections: Connections,
     monitor: Monitor,
     netns: Arc<Netns>,
 }
@@ -77,6 +79,7 @@ impl LinuxDataplane {
         let settings = Settings::open()?;
         let ruleset = Ruleset::open()?;
         let routing = Routing::open()?;
+        let connections = Connections::open()?;
         let monitor = Monitor::open(config.clone(), ruleset.port(), routing.port());
         let monitor = monitor.map_err(|source| DataplaneError::Kernel {
             operation: "subscribe to",
@@ -88,7 +91,7 @@ impl LinuxDataplane {
             object: "the network namespace".into(),
             source: io::Error::other(error),
         })?;
-        Ok(Self { config, ruleset, routing, settings, monitor, netns: Arc::new(netns) })
+        Ok(Self { config, ruleset, routing, settings, connections, monitor, netns: Arc::new(netns) })
     }
 }
 
@@ -117,6 +120,8 @@ impl Dataplane for LinuxDataplane {
             report.settings.extend(self.settings.write(setting).err().map(|error| (setting.clone(), error)));
         }
         self.routing.apply(delta, &mut report);
+        // Last: until the former owner is out, a packet of its makes the entry anew.
+        report.connections = self.connections.cut(&delta.connections_cut).err();
         report
     }
 

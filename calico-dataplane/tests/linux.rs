@@ -4,6 +4,7 @@
 
 mod linux {
     mod conformance;
+    mod connections;
     mod differential;
     mod fixture;
     mod notifications;

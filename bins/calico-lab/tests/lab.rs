@@ -7,6 +7,9 @@ mod fixture;
 #[path = "lab/flow.rs"]
 mod flow;
 #[cfg(test)]
+#[path = "lab/inheritance.rs"]
+mod inheritance;
+#[cfg(test)]
 #[path = "lab/main_job.rs"]
 mod main_job;
 #[cfg(test)]

@@ -1,9 +1,10 @@
 //! The graph: wiring of the nodes, and the flush.
 
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
+use core::{mem, net::IpAddr};
 
 use super::active_rules::{Activation, Dirty};
 use super::addresses::Addresses;
@@ -17,7 +18,7 @@ use super::ip_set::IpSets;
 use super::policy_order::PolicyOrder;
 use super::rule_scan::{self, Scan};
 use super::sequence::Batch;
-use crate::net::InterfaceName;
+use crate::net::{Cidr, InterfaceName};
 use crate::resource::{Action, DEFAULT_ALLOW_PROFILE, Kind, PolicyType, ResourceKey};
 use crate::update::Update;
 
@@ -44,6 +45,7 @@ pub struct Graph {
     policies: BTreeMap<ResourceKey, Sent>,
     profiles: BTreeMap<Arc<str>, Sent>,
     endpoints: BTreeMap<ResourceKey, Arc<ActiveEndpoint>>,
+    departed: BTreeSet<IpAddr>,
 }
 
 /// Rules as the renderer knows them, and the sets that they hold.
@@ -66,6 +68,7 @@ impl Graph {
             policies: BTreeMap::new(),
             profiles: BTreeMap::new(),
             endpoints: BTreeMap::new(),
+            departed: BTreeSet::new(),
         };
         graph.set_profile(&DEFAULT_ALLOW_PROFILE.into(), None);
         graph
@@ -128,6 +131,17 @@ impl Graph {
         }
         self.order.forget_unused();
         batch.into_events()
+    }
+
+    /// Addresses that their workload had no more, at some time since the last call: the connections of whoever has them next are not
+    /// those that this host remembers. To be asked after [`flush`](Self::flush). In order.
+    ///
+    /// They are addresses that left an endpoint of this host or its interface, and those that left an endpoint of any host and thereby
+    /// a set that rules here refer to. Not a part of the events, as it says what happened and not what is.
+    pub fn take_departed(&mut self) -> Vec<IpAddr> {
+        let mut departed = mem::take(&mut self.departed);
+        departed.append(&mut self.sets.take_departed());
+        departed.into_iter().collect()
     }
 
     /// What is wrong with objects right now, by key.
@@ -193,6 +207,11 @@ impl Graph {
     fn flush_endpoint(&mut self, key: ResourceKey, batch: &mut Batch) {
         let active = self.active_endpoint(&key);
         let former = self.endpoints.remove(&key);
+        if let Some(former) = &former {
+            let stays = active.as_ref().filter(|active| active.interface == former.interface);
+            let gone = former.addresses.iter().filter(|net| !stays.is_some_and(|stays| stays.addresses.contains(net)));
+            self.departed.extend(gone.map(Cidr::address));
+        }
         let id = EndpointId(key.clone());
         match (former, active) {
             (Some(former), Some(active)) if *former == active => {

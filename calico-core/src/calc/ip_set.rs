@@ -9,6 +9,7 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::mem;
+use core::net::IpAddr;
 
 use hashbrown::HashMap;
 
@@ -19,7 +20,7 @@ use super::member::{NetMembers, PortMembers, halves};
 use super::rule_scan::{Definition, NamedPort};
 use crate::label::Index;
 use crate::net::Cidr;
-use crate::resource::ResourceKey;
+use crate::resource::{Kind, ResourceKey};
 
 /// The node.
 #[derive(Debug, Default)]
@@ -31,6 +32,7 @@ pub(super) struct IpSets {
     /// By the index's key of the item.
     entities: Arena<Contribution>,
     dirty: BTreeSet<u32>,
+    departed: BTreeSet<IpAddr>,
 }
 
 /// One set.
@@ -144,6 +146,13 @@ impl IpSets {
         (events, removed)
     }
 
+    /// Addresses that an endpoint gave up, since the last call, and that thereby left a set. Where no set changes, no rule can tell the
+    /// address's next owner from the former one: so an endpoint that moves to another host, and another that takes its address over
+    /// before it goes, are not among them.
+    pub(super) fn take_departed(&mut self) -> BTreeSet<IpAddr> {
+        mem::take(&mut self.departed)
+    }
+
     fn drop_unreferenced(&mut self) -> Vec<Event> {
         let unreferenced = |key: &u32| self.by_selector.get(key).is_some_and(|set| set.references == 0);
         let keys: Vec<u32> = self.dirty.iter().copied().filter(unreferenced).collect();
@@ -170,7 +179,7 @@ impl IpSets {
         match self.entities.find(key) {
             Some(item) => {
                 self.index.change_item(item, labels, parents);
-                self.replace_contribution(item, contribution);
+                self.replace_contribution(key, item, contribution);
             }
             None => {
                 let item = self.index.add_item(labels, parents);
@@ -181,23 +190,28 @@ impl IpSets {
 
     fn remove_entity(&mut self, key: &ResourceKey) {
         let Some(item) = self.entities.find(key) else { return };
-        self.replace_contribution(item, Contribution::Nothing);
+        self.replace_contribution(key, item, Contribution::Nothing);
         self.entities.remove(item);
         self.index.remove_item(item);
     }
 
     /// In all sets that the item is in. The new is added before the old is taken back, so that what stays does not flap.
-    fn replace_contribution(&mut self, item: u32, new: Contribution) {
+    fn replace_contribution(&mut self, key: &ResourceKey, item: u32, new: Contribution) {
         let Some(current) = self.entities.get_mut(item) else { return };
         if *current == new {
             return;
         }
         let old = mem::replace(current, new);
+        let mut lost = false;
         for selector in self.index.matching(item) {
             let Some(set) = self.by_selector.get_mut(selector) else { continue };
             set.apply(current, true);
-            set.apply(&old, false);
+            lost |= set.apply(&old, false);
             self.dirty.insert(*selector);
+        }
+        if lost && key.kind() == Kind::WorkloadEndpoint {
+            let gone = old.nets().iter().filter(|net| !current.nets().contains(net));
+            self.departed.extend(gone.map(Cidr::address));
         }
     }
 }
@@ -211,9 +225,12 @@ impl Set {
         Self { id, definition, references: 0, sent: false, members, changes: BTreeMap::new() }
     }
 
-    fn apply(&mut self, contribution: &Contribution, add: bool) {
+    /// Adds a contribution or takes it back; says whether a member went.
+    fn apply(&mut self, contribution: &Contribution, add: bool) -> bool {
         let Self { members, changes, sent, .. } = self;
-        let mut show = |member, present| {
+        let mut lost = false;
+        let mut show = |member, present: bool| {
+            lost |= !present;
             // Until the set has been sent as a whole there is nothing to change. Coming and going cancel out.
             if *sent && changes.remove(&member).is_none() {
                 changes.insert(member, present);
@@ -236,6 +253,7 @@ impl Set {
                 }
             }
         }
+        lost
     }
 
     fn take_event(&mut self) -> Option<Event> {
@@ -281,7 +299,7 @@ impl Contribution {
         }
     }
 
-    fn ports_like(&self, wanted: &NamedPort) -> impl Iterator<Item = (core::net::IpAddr, &ItemPort)> {
+    fn ports_like(&self, wanted: &NamedPort) -> impl Iterator<Item = (IpAddr, &ItemPort)> {
         let like = |port: &&ItemPort| {
             wanted.names.binary_search_by(|name| name.as_str().cmp(&port.name)).is_ok()
                 && wanted.protocol.is_none_or(|protocol| protocol == port.protocol)

@@ -322,6 +322,82 @@ fn a_change_of_one_member_is_one_event() {
     assert!(matches!(&events[..], [Event::EndpointSet { .. }, Event::EndpointRemoved(_)]), "{events:?}");
 }
 
+fn gone(update: &Update) -> Update {
+    Update { key: update.key.clone(), value: None }
+}
+
+fn edited(update: &Update, edit: impl FnOnce(&mut WorkloadEndpointSpec)) -> Update {
+    let Some(Resource::WorkloadEndpoint(object)) = update.value.as_deref() else { panic!("an endpoint") };
+    let mut object = object.clone();
+    edit(&mut object.spec);
+    Update { key: update.key.clone(), value: Some(Arc::new(Resource::WorkloadEndpoint(object))) }
+}
+
+#[test]
+fn an_address_that_leaves_an_endpoint_of_this_host_has_departed() {
+    let (one, two) = ("10.0.0.1/32", "10.0.0.2/32");
+    let base = edited(&endpoint("a", one, &[], &[]), |spec| spec.ip_networks.push(two.parse().unwrap()));
+    let cases = [
+        (gone(&base), "10.0.0.1 10.0.0.2"),
+        (edited(&base, |spec| spec.ip_networks.truncate(1)), "10.0.0.2"),
+        (edited(&base, |spec| spec.interface_name = Some("calinew".parse().unwrap())), "10.0.0.1 10.0.0.2"),
+        (edited(&base, |spec| spec.node = "node-2".into()), "10.0.0.1 10.0.0.2"),
+        (edited(&base, |spec| spec.ip_networks.reverse()), ""),
+        (endpoint("b", one, &[], &[]), ""),
+    ];
+    for (change, expected) in cases {
+        let mut rig = Rig::new();
+        rig.update(base.clone());
+        rig.flush();
+        assert!(rig.graph.take_departed().is_empty());
+        rig.update(change);
+        rig.flush();
+        assert_eq!(departed(&mut rig), expected);
+        assert_eq!(departed(&mut rig), "", "told once");
+    }
+}
+
+fn departed(rig: &mut Rig) -> String {
+    rig.graph.take_departed().iter().map(ToString::to_string).collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn an_address_that_leaves_an_endpoint_of_another_host_has_departed_if_rules_can_tell() {
+    let afar =
+        |name, labels: &[_]| edited(&endpoint(name, "10.0.0.9/32", labels, &[]), |spec| spec.node = "node-2".into());
+    let client = afar("c", &[("app", "client")]);
+    let selected = |selector: &str| {
+        let ingress = vec![rule_from("app == 'client'")];
+        policy("p", NetworkPolicySpec { selector: selector.into(), ingress, ..NetworkPolicySpec::default() })
+    };
+    let twin = afar("d", &[("app", "client")]);
+    let cases: [(&str, Vec<Update>, &str); 6] = [
+        ("app == 'web'", vec![gone(&client)], "10.0.0.9"),
+        ("app == 'web'", vec![gone(&client), afar("d", &[("app", "other")])], "10.0.0.9"),
+        (
+            "app == 'web'",
+            vec![edited(&client, |spec| spec.ip_networks = vec!["10.0.0.8/32".parse().unwrap()])],
+            "10.0.0.9",
+        ),
+        // It goes on elsewhere, or under another name.
+        ("app == 'web'", vec![edited(&client, |spec| spec.node = "node-3".into())], ""),
+        ("app == 'web'", vec![twin, gone(&client)], ""),
+        // No rule of this host names it.
+        ("app == 'none'", vec![gone(&client)], ""),
+    ];
+    for (selector, changes, expected) in cases {
+        let mut rig = Rig::new();
+        rig.update(endpoint("a", "10.0.0.1/32", &[("app", "web")], &[]));
+        rig.update(client.clone());
+        rig.update(selected(selector));
+        rig.flush();
+        assert!(rig.graph.take_departed().is_empty());
+        changes.into_iter().for_each(|change| rig.update(change));
+        rig.flush();
+        assert_eq!(departed(&mut rig), expected);
+    }
+}
+
 #[test]
 fn equal_stacks_are_one_value() {
     let mut rig = Rig::new();
@@ -463,7 +539,6 @@ fn one_address_one_route() {
             "WorkloadEndpoint(one/{name}): {text} WorkloadEndpoint(one/{by}), whose interface cali{by} has the route"
         )
     };
-    let gone = |update: &Update| Update { key: update.key.clone(), value: None };
     for order in [[&first, &second, &third], [&third, &second, &first], [&second, &third, &first]] {
         let mut rig = Rig::new();
         order.into_iter().for_each(|update| rig.update(update.clone()));

@@ -2,6 +2,7 @@
 
 use alloc::string::String;
 use alloc::vec::Vec;
+use core::net::IpAddr;
 
 use super::{Chain, ChainName, Element, Neighbor, Route, RouteKey, SetDecl, SetName};
 use crate::net::InterfaceName;
@@ -38,6 +39,9 @@ pub struct Delta {
     /// Interfaces whose settings are no longer wanted. Only bookkeeping for whoever holds the desired state: what was written
     /// stays, so backends have nothing to do.
     pub settings_dropped: Vec<InterfaceName>,
+    /// Addresses whose connections end: what the host's connection tracking remembers of them, at either end and in either direction,
+    /// goes once the rest of the delta has taken effect. Unlike everything else here it is not a state but something to do once.
+    pub connections_cut: Vec<IpAddr>,
 }
 
 /// Changes to the elements of one set. Removals take effect before additions.

@@ -261,7 +261,8 @@ impl Display for Delta {
         for setting in &self.settings {
             writeln!(f, "set {} = {}", setting.path.replace("{}", setting.interface.as_str()), setting.value)?;
         }
-        self.settings_dropped.iter().try_for_each(|interface| writeln!(f, "forget settings of {interface}"))
+        self.settings_dropped.iter().try_for_each(|interface| writeln!(f, "forget settings of {interface}"))?;
+        self.connections_cut.iter().try_for_each(|address| writeln!(f, "end connections of {address}"))
     }
 }
 

@@ -43,6 +43,8 @@ pub struct Reconciler {
     pub(super) neighbors: Tracker<(InterfaceName, IpAddr), Mac>,
     pub(super) settings: Tracker<(InterfaceName, &'static str), String>,
     pub(super) links: BTreeMap<InterfaceName, LinkState>,
+    /// Addresses whose former owner's connections have not ended yet.
+    pub(super) cuts: BTreeSet<IpAddr>,
     pub(super) retries: Retries,
     pub(super) fights: Fights,
     /// What was right and is not any more, since the last poll.
@@ -112,6 +114,7 @@ impl Reconciler {
             links: BTreeMap::new(),
             fights: Fights::default(),
             disturbed: BTreeSet::new(),
+            cuts: BTreeSet::new(),
             limit: None,
             blamed: Vec::new(),
             blame_limit: BLAME_LIMIT,
@@ -166,6 +169,7 @@ impl Reconciler {
     }
 
     fn desire_host_objects(&mut self, change: &Delta) {
+        self.cuts.extend(&change.connections_cut);
         for key in &change.routes_removed {
             self.fights.expedite(&Object::Route(*key));
             self.change_route(*key, |routes| routes.remove_desired(*key));
@@ -199,8 +203,10 @@ impl Reconciler {
     }
 
     /// The desired state is complete: from now on the host is made like it.
-    pub const fn set_in_sync(&mut self) {
-        self.in_sync = true;
+    pub fn set_in_sync(&mut self) {
+        if !core::mem::replace(&mut self.in_sync, true) && self.look == Look::Done {
+            self.cut_what_left();
+        }
     }
 
     /// The BGP speaker has heard all there is: learned routes that it did not ask for are stale and go.
@@ -261,6 +267,9 @@ impl Reconciler {
         self.index_routes();
         // The look itself is newer than whatever a link change made doubtful.
         self.look = Look::Done;
+        if self.in_sync {
+            self.cut_what_left();
+        }
     }
 
     /// Looking failed.
@@ -320,6 +329,7 @@ impl Reconciler {
         let (delta, items) = if self.in_sync {
             let (mut delta, items) = if ruleset_may { plan::ruleset(self, now) } else { Default::default() };
             plan::host_objects(self, now, &mut delta);
+            self.plan_cuts(now, &mut delta);
             (delta, items)
         } else if !self.table_present && ruleset_may {
             (self.skeleton.clone(), vec![Object::Ruleset])
@@ -351,6 +361,7 @@ impl Reconciler {
             Some(error) => self.ruleset_failed(error, items, now),
         }
         self.host_objects_took_effect(delta, outcome, now);
+        self.cuts_took_effect(delta, outcome, now);
         for change in core::mem::take(&mut self.deferred) {
             self.host_change(change);
         }
@@ -366,7 +377,8 @@ impl Reconciler {
     pub fn is_settled(&self) -> bool {
         let ruleset = self.chains.pending_len() + self.sets.pending_len() + self.elements.pending_len();
         let rest = self.routes.pending_len() + self.neighbors.pending_len() + self.settings.pending_len();
-        self.in_sync && self.look == Look::Done && self.in_flight.is_none() && ruleset + rest == self.stale_routes()
+        let known = self.in_sync && self.look == Look::Done && self.in_flight.is_none();
+        known && self.cuts.is_empty() && ruleset + rest == self.stale_routes()
     }
 
     /// Learned routes of an earlier life that nobody has announced since, and that stay until the BGP speaker has settled.
@@ -391,11 +403,12 @@ impl Reconciler {
             && self.retries.error(&Object::Ruleset).is_none()
     }
 
-    /// Whether the host holds no entry, route or neighbour that is not wanted. Learned routes that wait for the speaker to settle do
+    /// Whether the host holds no entry, route, neighbour or connection that is not wanted. Learned routes that wait for the speaker to settle do
     /// not count, nor do chains and sets to which nothing leads.
     pub fn is_rid_of_the_unwanted(&self) -> bool {
         let known = self.in_sync && self.look == Look::Done && self.in_flight.is_none();
         known
+            && self.cuts.is_empty()
             && self.elements.pending().all(|found| found.desired.is_some())
             && self
                 .routes
@@ -526,7 +539,7 @@ pub(super) const fn route_interface(route: &Route) -> Option<InterfaceName> {
 }
 
 /// An error with its causes.
-fn chain_of(error: &DataplaneError) -> String {
+pub(super) fn chain_of(error: &DataplaneError) -> String {
     let mut text = error.to_string();
     let mut cause = std::error::Error::source(error);
     while let Some(inner) = cause {

@@ -16,8 +16,10 @@
 //!   object to blame is alone; that object, and what refers to it, is set aside. So an endpoint whose policy cannot be written
 //!   keeps its former policy, or none of its packets pass if it is new; and its neighbours get theirs.
 //! - What somebody else changes again and again is made right at once a few times, then ever more slowly; policy always at once.
+//! - An address that left its workload is given to no interface before the connections of its former owner have ended.
 //! - While an object is set aside, no chain or set is deleted: something that could not be written may still refer to it.
 
+mod connections;
 mod driver;
 mod fights;
 mod links;

@@ -60,7 +60,9 @@ impl Plan<'_> {
         let mut changes: BTreeMap<SetName, ElementDelta> = BTreeMap::new();
         for difference in self.machine.elements.pending() {
             let (set, key) = difference.key;
-            if self.machine.sets.desired(set).is_none() {
+            if self.machine.sets.desired(set).is_none()
+                || difference.desired.is_some() && self.machine.holds_element(set, key)
+            {
                 continue;
             }
             let change = changes.entry(set.clone()).or_insert_with(|| ElementDelta {
@@ -117,7 +119,7 @@ impl Plan<'_> {
             }
         }
         let keys = elements_of(&machine.elements, &decl.name);
-        let added = keys.into_iter().filter_map(|key| {
+        let added = keys.into_iter().filter(|key| !machine.holds_element(&key.0, &key.1)).filter_map(|key| {
             let verdict = machine.elements.desired(&key)?.clone();
             Some(Element { key: key.1, verdict })
         });
@@ -241,6 +243,9 @@ pub(super) fn host_objects(machine: &Reconciler, now: Duration, delta: &mut Delt
         let stale = difference.observed.is_some_and(|route| machine.is_kept_for_bgp(route));
         match difference.desired {
             _ if !may(Object::Route(key)) => {}
+            Some(_) if machine.holds_route(&key) => {
+                delta.routes_removed.extend(difference.observed.map(|_| key));
+            }
             Some(route) if route_interface(route).is_none_or(up) => delta.routes_set.push(*route),
             None if !stale => delta.routes_removed.push(key),
             _ => {}
@@ -327,6 +332,7 @@ fn missing_below(machine: &Reconciler, name: &ChainName, objects: &mut BTreeSet<
 pub(super) fn is_settled(machine: &Reconciler, object: &Object) -> bool {
     match object {
         Object::Look | Object::Ruleset => false,
+        Object::Connections => machine.cuts.is_empty(),
         Object::Set(name) => {
             let elements = || elements_of(&machine.elements, name);
             machine.sets.is_settled(name) && elements().iter().all(|key| machine.elements.is_settled(key))

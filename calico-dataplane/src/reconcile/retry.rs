@@ -60,6 +60,8 @@ pub enum Object {
     Neighbor(InterfaceName, IpAddr),
     /// An interface setting.
     Setting(InterfaceName, &'static str),
+    /// Ending the connections of addresses that left their workload.
+    Connections,
 }
 
 impl fmt::Display for Object {
@@ -72,6 +74,7 @@ impl fmt::Display for Object {
             Self::Entry(map, key) => write!(f, "element {key} of map {map}"),
             Self::Route(key) => write!(f, "route {} (metric {}, table {})", key.dest, key.metric, key.table.value()),
             Self::Neighbor(interface, address) => write!(f, "neighbour {address} on {interface}"),
+            Self::Connections => f.write_str("ending connections of addresses that left their workload"),
             Self::Setting(interface, path) => write!(f, "setting {}", path.replace("{}", interface.as_str())),
         }
     }

@@ -27,6 +27,7 @@ struct Host {
     neighbors: BTreeMap<(InterfaceName, IpAddr), Mac>,
     settings: BTreeMap<(InterfaceName, &'static str), String>,
     links: BTreeMap<InterfaceName, LinkState>,
+    connections_cut: Vec<IpAddr>,
     applied: Vec<Delta>,
     faults: Faults,
     changes: VecDeque<HostChange>,
@@ -49,6 +50,8 @@ pub struct Faults {
     pub routes: BTreeSet<RouteKey>,
     /// Writing a neighbour or a setting of one of these interfaces fails.
     pub interfaces: BTreeSet<InterfaceName>,
+    /// So often the connections that are to end stay.
+    pub cuts: usize,
 }
 
 impl Recording {
@@ -84,6 +87,11 @@ impl Recording {
             .iter()
             .find(|((name, found), _)| *name == interface && *found == path)
             .map(|(_, value)| value.clone())
+    }
+
+    /// The addresses whose connections ended since the last call, in order of time.
+    pub fn take_connections_cut(&self) -> Vec<IpAddr> {
+        core::mem::take(&mut self.host().connections_cut)
     }
 
     /// The changes carried out, or refused, since the last call.
@@ -178,6 +186,7 @@ impl Dataplane for Recording {
         let mut report = ApplyReport { ruleset: host.apply_ruleset(delta).err(), ..ApplyReport::default() };
         host.apply_routes(delta, &mut report);
         host.apply_interfaces(delta, &mut report);
+        report.connections = host.cut_connections(&delta.connections_cut).err();
         report
     }
 
@@ -281,6 +290,15 @@ impl Host {
                 self.settings.insert((setting.interface, setting.path), setting.value.clone());
             }
         }
+    }
+
+    fn cut_connections(&mut self, addresses: &[IpAddr]) -> Result<(), DataplaneError> {
+        if !addresses.is_empty() && self.faults.cuts > 0 {
+            self.faults.cuts -= 1;
+            return Err(planted("end", "connections"));
+        }
+        self.connections_cut.extend(addresses);
+        Ok(())
     }
 
     fn is_up(&self, name: InterfaceName) -> bool {

@@ -41,6 +41,7 @@ pub async fn suite(dataplane: &mut dyn Dataplane, workload: InterfaceName) {
     neighbors_are_kept_by_address(dataplane, workload).await;
     settings_are_written(dataplane, workload).await;
     failures_are_reported_by_object(dataplane, workload).await;
+    connections_end_where_there_are_any(dataplane).await;
     own_writes_are_no_news(dataplane).await;
     workloads_are_removed(dataplane, workload).await;
 }
@@ -282,6 +283,13 @@ async fn failures_are_reported_by_object(dataplane: &mut dyn Dataplane, workload
         ..Delta::default()
     };
     complete(&dataplane.apply(&removal).await);
+}
+
+async fn connections_end_where_there_are_any(dataplane: &mut dyn Dataplane) {
+    for addresses in [vec!["10.65.0.1"], vec!["fd65::1"], vec!["10.65.0.1", "10.65.0.1", "fd65::1"]] {
+        let connections_cut = addresses.iter().map(|address| address.parse().unwrap()).collect();
+        complete(&dataplane.apply(&Delta { connections_cut, ..Delta::default() }).await);
+    }
 }
 
 async fn own_writes_are_no_news(dataplane: &mut dyn Dataplane) {

@@ -38,7 +38,7 @@ fn workload() {
 pub(crate) fn run(program: &str, arguments: &str) -> String {
     let output = std::process::Command::new(program).args(arguments.split_whitespace()).output();
     let output = output.unwrap_or_else(|error| {
-        panic!("this test runs {program}, of the Debian packages nftables and iproute2: {error}")
+        panic!("this test runs {program}, of the Debian packages nftables, iproute2 and conntrack: {error}")
     });
     assert!(output.status.success(), "{program} {arguments}: {}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).unwrap()

@@ -452,6 +452,9 @@ fn log_failures(report: &calico_dataplane::ApplyReport) {
     if let Some(error) = &report.ruleset {
         warn!(error = %chain(error), "the kernel refused a change of the ruleset");
     }
+    if let Some(error) = &report.connections {
+        warn!(error = %chain(error), "the kernel refused to end connections of addresses that left their workload");
+    }
     for failure in &report.routes {
         let dest: Cidr = failure.key.dest;
         warn!(%dest, error = %chain(&failure.error), "the kernel refused a route");

@@ -77,6 +77,7 @@ impl Pipeline {
             self.active.note(&event);
             self.renderer.handle(&event, &mut changes.delta);
         }
+        changes.delta.connections_cut = self.graph.take_departed();
         if !topology_changed {
             return changes;
         }

@@ -1,0 +1,86 @@
+//! Connections of some addresses end, in a kernel that tracks them; all others stay.
+
+use std::net::UdpSocket;
+
+use calico_core::table::Delta;
+use calico_dataplane::Dataplane;
+
+use super::fixture::{in_namespace, nft, run};
+
+/// Replies to the address that the rule translates come from another than was asked: only the other direction's tuple tells it.
+const RULES: &str = "\
+table ip translate {
+    chain output { type nat hook output priority -100; ip daddr 127.1.0.9 dnat to 127.1.0.3; }
+}
+table inet track {
+    chain output { type filter hook output priority 0; ct state new accept; }
+}
+";
+
+/// Source and destination of each, all over `lo`.
+const FLOWS: [(&str, &str); 7] = [
+    ("127.1.0.1", "127.1.0.2"),
+    ("127.1.0.2", "127.1.0.1"),
+    ("127.1.0.2", "127.1.0.4"),
+    ("127.1.0.5", "127.1.0.9"),
+    ("127.1.0.11", "127.1.0.12"),
+    ("fd65::1", "fd65::2"),
+    ("fd65::3", "fd65::4"),
+];
+
+fn talk(from: &str, to: &str) {
+    let from = UdpSocket::bind((from.parse::<std::net::IpAddr>().unwrap(), 7777)).unwrap();
+    from.send_to(b"hello", (to.parse::<std::net::IpAddr>().unwrap(), 5353)).unwrap();
+}
+
+/// What `conntrack` lists, as places in [`FLOWS`].
+fn tracked() -> Vec<usize> {
+    let listed = run("conntrack", "-L -f ipv4 -p udp") + &run("conntrack", "-L -f ipv6 -p udp");
+    let is_listed = |(from, to): &(&str, &str)| listed.contains(&format!("src={from} dst={to} sport=7777"));
+    FLOWS.iter().enumerate().filter(|(_, flow)| is_listed(flow)).map(|(place, _)| place).collect()
+}
+
+fn cut(addresses: &[&str]) -> Delta {
+    let connections_cut = addresses.iter().map(|address| address.parse().unwrap()).collect();
+    Delta { connections_cut, ..Delta::default() }
+}
+
+#[test]
+fn connections_of_an_address_end_whichever_end_it_is() {
+    in_namespace(async |mut dataplane| {
+        // Before anything is tracked, there is nothing to do.
+        assert!(dataplane.apply(&cut(&["127.1.0.1", "fd65::1"])).await.is_complete());
+        nft(RULES);
+        for last in 1..5 {
+            run("ip", &format!("address add fd65::{last}/128 dev lo nodad"));
+        }
+        FLOWS.iter().for_each(|(from, to)| talk(from, to));
+        assert_eq!(tracked(), [0, 1, 2, 3, 4, 5, 6]);
+
+        assert!(dataplane.apply(&cut(&["127.1.0.1"])).await.is_complete());
+        assert_eq!(tracked(), [2, 3, 4, 5, 6], "as source and as destination");
+        assert!(dataplane.apply(&cut(&["127.1.0.3"])).await.is_complete());
+        assert_eq!(tracked(), [2, 4, 5, 6], "behind a translation");
+        for _ in 0..2 {
+            assert!(dataplane.apply(&cut(&["127.1.0.4", "fd65::2"])).await.is_complete());
+            assert_eq!(tracked(), [4, 6], "many at once, of both families");
+        }
+    });
+}
+
+/// More than one datagram of removals, and more than one of the listing.
+#[test]
+fn a_thousand_connections_end_at_once() {
+    in_namespace(async |mut dataplane| {
+        nft(RULES);
+        let from = UdpSocket::bind(("127.1.0.1", 7777)).unwrap();
+        for port in 1..=1000 {
+            from.send_to(b"hello", ("127.1.0.2", port)).unwrap();
+        }
+        talk("127.1.0.11", "127.1.0.12");
+        let count = || run("conntrack", "-L -p udp").lines().count();
+        assert_eq!(count(), 1001);
+        assert!(dataplane.apply(&cut(&["127.1.0.2"])).await.is_complete());
+        assert_eq!(count(), 1);
+    });
+}
