@@ -77,7 +77,7 @@ impl<'a> Story<'a> {
             seed,
             generator,
             objects: BTreeMap::new(),
-            graph: Graph::new(HOST),
+            graph: Graph::new(HOST).with_workload_prefixes(vec![subject.workload_prefix]),
             active: ActiveState::default(),
             skeleton,
             single,
@@ -178,7 +178,7 @@ impl<'a> Story<'a> {
     /// Another graph hears of the objects as they are now only, in another order and in other flushes.
     pub(super) fn compare_with_a_fresh_start(&mut self) {
         let mut fresh = Follower::new(self.subject);
-        let mut graph = Graph::new(HOST);
+        let mut graph = Graph::new(HOST).with_workload_prefixes(vec![self.subject.workload_prefix]);
         let mut objects: Vec<_> = self.objects.iter().collect();
         self.generator.random.shuffle(&mut objects);
         for (key, value) in objects {
