@@ -74,3 +74,78 @@ fn what_is_applied_looks_like_upstreams() {
     let run = type_in_environment(&format!("delete -f {file}"), &environment);
     assert_eq!((run.code, run.stdout.as_str()), (0, "Successfully deleted 10 resource(s)\n"), "{run:?}");
 }
+
+/// One stream of three documents, each a list with one node, as operators write it.
+const NODES: &str = "\
+- apiVersion: projectcalico.org/v3
+  kind: Node
+  metadata:
+    name: node1
+  spec:
+    bgp:
+      ipv4Address: 192.168.100.101/24
+---
+- apiVersion: projectcalico.org/v3
+  kind: Node
+  metadata:
+    name: node2
+  spec:
+    bgp:
+      ipv4Address: 192.168.100.102/24
+---
+- apiVersion: projectcalico.org/v3
+  kind: Node
+  metadata:
+    name: node3
+  spec:
+    bgp:
+      ipv4Address: 192.168.100.103/24
+";
+
+const POOL: &str = "\
+apiVersion: projectcalico.org/v3
+kind: IPPool
+metadata:
+  name: default-ipv4-ippool
+spec:
+  cidr: 10.89.0.0/16
+  ipipMode: Always
+  vxlanMode: Never
+  natOutgoing: true
+  disabled: false
+  nodeSelector: all()
+";
+
+/// What somebody types who sets up three hosts by hand: on a datastore that is empty, and with a configuration file.
+#[test]
+fn a_cluster_is_set_up_by_hand() {
+    let etcd = Etcd::start();
+    let directory = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| {
+        let path = directory.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path.display().to_string()
+    };
+    let config = format!(
+        "apiVersion: projectcalico.org/v3\nkind: CalicoAPIConfig\nmetadata:\nspec:\n  etcdEndpoints: {}\n",
+        etcd.url
+    );
+    let (config, nodes, pool) = (write("calicoctl.cfg", &config), write("nodes.yaml", NODES), write("pool.yaml", POOL));
+    let session =
+        ["get nodes", &format!("apply -f {nodes}"), &format!("apply -f {pool}"), "get nodes", "get ippool -o wide"]
+            .map(|line| type_in_environment(&format!("{line} --config {config}"), &[]).transcript());
+    crate::common::golden("by-hand.txt", &session.concat());
+    let stored = etcd.ctl(&["get", "--prefix", "/calico/resources/v3"]).unwrap();
+    // What differs from run to run: identities and times.
+    crate::common::golden("by-hand-etcd.txt", &without_identities(&stored));
+}
+
+fn without_identities(text: &str) -> String {
+    let line = |line: &str| {
+        let Ok(mut value) = serde_json::from_str::<serde_json::Value>(line) else { return format!("{line}\n") };
+        let metadata = value.get_mut("metadata").and_then(serde_json::Value::as_object_mut).unwrap();
+        assert!(metadata.remove("uid").is_some() && metadata.remove("creationTimestamp").is_some(), "{line}");
+        format!("{value}\n")
+    };
+    text.lines().map(line).collect()
+}
