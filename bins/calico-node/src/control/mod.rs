@@ -2,7 +2,7 @@
 //!
 //! Each connection is a task that reads one line at a time and hands the request to the agent over a channel; the agent answers when it
 //! can, so a `wait-endpoint` holds its own connection and nobody else's. Lines are bounded in length and time, and so are connections:
-//! one that asks nothing for [`IDLE`] is closed, and the longest idle is when all places are taken and somebody comes. A peer that is
+//! one that asks nothing for a minute is closed, and the longest idle is when all places are taken and somebody comes. A peer that is
 //! neither root nor the agent's own user is told so and dropped.
 
 mod guests;
