@@ -72,6 +72,10 @@ pub(crate) enum Command {
     /// Delete resources, by file or by kind and name
     #[command(after_help = KINDS)]
     Delete(DeleteArgs),
+    /// Change fields of one resource
+    Patch(crate::command::edit::PatchArgs),
+    /// Set or remove a label of one resource
+    Label(crate::command::edit::LabelArgs),
     /// Show the version of this program and the datastore it would use
     Version {
         /// Only this program's version
@@ -115,7 +119,7 @@ impl FileOptions {
     }
 }
 
-fn namespace(text: &str) -> Result<String, &'static str> {
+pub(crate) fn namespace(text: &str) -> Result<String, &'static str> {
     if text.is_empty() || is_subdomain(text) { Ok(text.to_owned()) } else { Err(SUBDOMAIN) }
 }
 

@@ -8,6 +8,7 @@ mod command;
 mod failure;
 mod input;
 mod output;
+mod patch;
 mod rehearse;
 mod warning;
 mod write;

@@ -66,7 +66,7 @@ fn input_faults(error: ClientError, verb: &'static str, item: &Item) -> Vec<Inpu
         _ => "metadata.name",
     };
     let place = place(&Fault::value(field, None, ""));
-    vec![InputFault::Refused { verb, kind, message: told(&error, item), place }]
+    vec![InputFault::Refused { verb, kind, message: told(&error, &item.resource), place }]
 }
 
 fn is_missing_tier(key: &ResourceKey, kind: Kind) -> bool {

@@ -15,18 +15,18 @@ pub(crate) async fn create(client: &Client, item: &Item, skip_exists: bool) -> O
     match client.create(draft(item)).await {
         Ok(_) => Ok(()),
         Err(ClientError::Store(DatastoreError::AlreadyExists { .. })) if skip_exists => Ok(()),
-        Err(error) => Err(told(&error, item)),
+        Err(error) => Err(told(&error, &item.resource)),
     }
 }
 
 /// Creates the resource, or updates it.
 pub(crate) async fn apply(client: &Client, item: &Item) -> Outcome {
-    client.apply(draft(item)).await.map(drop).map_err(|error| told(&error, item))
+    client.apply(draft(item)).await.map(drop).map_err(|error| told(&error, &item.resource))
 }
 
 /// Updates the resource.
 pub(crate) async fn replace(client: &Client, item: &Item) -> Outcome {
-    client.update(draft(item)).await.map(drop).map_err(|error| told(&error, item))
+    client.update(draft(item)).await.map(drop).map_err(|error| told(&error, &item.resource))
 }
 
 /// Deletes by key.
@@ -49,8 +49,8 @@ pub(crate) fn draft(item: &Item) -> Draft {
 }
 
 /// The error, and for an outdated document both versions.
-pub(crate) fn told(error: &ClientError, item: &Item) -> String {
-    let given = item.resource.metadata().and_then(|metadata| metadata.resource_version.as_deref());
+pub(crate) fn told(error: &ClientError, written: &Resource) -> String {
+    let given = written.metadata().and_then(|metadata| metadata.resource_version.as_deref());
     match (error, given) {
         (ClientError::Store(DatastoreError::Conflict { current: Some(current), .. }), Some(given)) => format!(
             "{error}: the document has resource version {given}, the datastore has {}: get it again, or leave the version out",

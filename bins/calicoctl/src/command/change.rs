@@ -117,7 +117,7 @@ pub(super) async fn delete(args: &DeleteArgs, config: Option<&Path>, context: &m
     finish(report::deletions(&outcomes), context)
 }
 
-fn warn(item: &Item, context: &mut Context<'_>) -> Result<(), Failure> {
+pub(super) fn warn(item: &Item, context: &mut Context<'_>) -> Result<(), Failure> {
     for line in warning::of(item).iter().flat_map(|warning| warning.lines()) {
         writeln!(context.stderr, "{}", printable(line))?;
     }

@@ -1,6 +1,7 @@
 //! What each verb does.
 
 mod change;
+pub(crate) mod edit;
 mod get;
 mod report;
 
@@ -45,6 +46,8 @@ pub(crate) async fn run(cli: Cli, context: &mut Context<'_>) -> Result<(), Failu
         Command::Validate(input) => change::validate(&input, context).await,
         Command::Get(args) => get::get(&args, config, context).await,
         Command::Delete(args) => change::delete(&args, config, context).await,
+        Command::Patch(args) => edit::patch(&args, config, context).await,
+        Command::Label(args) => edit::label(&args, config, context).await,
         Command::Version { client } => version(client, config, context),
         Command::Completion { shell } => {
             let mut script = Vec::new();
@@ -136,19 +139,22 @@ fn version(client: bool, config: Option<&Path>, context: &mut Context<'_>) -> Re
 
 /// Kinds that an operator typed, separated by commas.
 fn kinds(text: &str) -> Result<Vec<Kind>, Failure> {
-    let kind = |name: &str| {
-        Kind::from_user(name).ok_or_else(|| {
-            let mut message = format!("resource type '{name}' is not supported");
-            if let Some(near) = Kind::nearest(name) {
-                message += &format!("\n  did you mean {near}?");
-            } else {
-                let known: Vec<_> = Kind::V3.iter().map(|kind| kind.name()).collect();
-                message += &format!("\n  known: {}", known.join(", "));
-            }
-            Failure::message(message)
-        })
-    };
-    text.split(',').map(str::trim).map(kind).collect()
+    text.split(',').map(kind).collect()
+}
+
+/// The kind that an operator typed.
+fn kind(text: &str) -> Result<Kind, Failure> {
+    let name = text.trim();
+    Kind::from_user(name).ok_or_else(|| {
+        let mut message = format!("resource type '{name}' is not supported");
+        if let Some(near) = Kind::nearest(name) {
+            message += &format!("\n  did you mean {near}?");
+        } else {
+            let known: Vec<_> = Kind::V3.iter().map(|kind| kind.name()).collect();
+            message += &format!("\n  known: {}", known.join(", "));
+        }
+        Failure::message(message)
+    })
 }
 
 /// Kinds and the namespace for each of them.
@@ -158,11 +164,15 @@ fn targets(target: &Target, all_namespaces: bool) -> Result<Vec<(Kind, Option<St
         return Err(Failure::Usage("names can be given for one kind only".into()));
     }
     let namespace = target.options.namespace();
-    let with_namespace = |kind: Kind| match (kind.scope(), namespace) {
+    kinds.into_iter().map(|kind| Ok((kind, in_namespace(kind, namespace, all_namespaces)?))).collect()
+}
+
+/// The namespace in which resources of a kind are looked for, if one was or was not given.
+fn in_namespace(kind: Kind, given: Option<&str>, all_namespaces: bool) -> Result<Option<String>, Failure> {
+    match (kind.scope(), given) {
         (Scope::Cluster, Some(_)) => Err(Failure::message(format_args!("{kind} is not namespaced"))),
-        (Scope::Cluster, None) => Ok((kind, None)),
-        (Scope::Namespaced, _) if all_namespaces => Ok((kind, None)),
-        (Scope::Namespaced, given) => Ok((kind, Some(given.unwrap_or(DEFAULT_NAMESPACE).to_owned()))),
-    };
-    kinds.into_iter().map(with_namespace).collect()
+        (Scope::Cluster, None) => Ok(None),
+        (Scope::Namespaced, _) if all_namespaces => Ok(None),
+        (Scope::Namespaced, given) => Ok(Some(given.unwrap_or(DEFAULT_NAMESPACE).to_owned())),
+    }
 }

@@ -89,7 +89,7 @@ fn document(found: &[Found], show: Show) -> Value {
 }
 
 /// The whole object, fields of newer versions included.
-fn resource_document(stored: &Stored, export: bool) -> Value {
+pub(crate) fn resource_document(stored: &Stored, export: bool) -> Value {
     let document = stored.resource.document();
     let mut document = merge_unknown(stored.resource.kind(), &stored.raw, document);
     if let Some(metadata) = document.get_mut("metadata").and_then(Value::as_object_mut) {

@@ -58,8 +58,13 @@ impl Cluster {
 
     /// Types a command line, words separated by spaces.
     pub(crate) fn type_in(&self, line: &str, stdin: &str) -> Run {
+        self.type_with(line, &[], stdin)
+    }
+
+    /// Types a command line whose last words hold spaces.
+    pub(crate) fn type_with(&self, line: &str, words: &[&str], stdin: &str) -> Run {
         let store: Arc<dyn Datastore> = Arc::<MemoryStore>::clone(&self.store);
-        run(line, stdin, Some(store), BTreeMap::new(), Arc::<Counter>::clone(&self.ids))
+        run(line, words, stdin, Some(store), BTreeMap::new(), Arc::<Counter>::clone(&self.ids))
     }
 
     /// Types a command line that must succeed; what it printed.
@@ -73,11 +78,12 @@ impl Cluster {
 /// Types a command line without a store in hand.
 pub(crate) fn type_in_environment(line: &str, environment: &[(&str, &str)]) -> Run {
     let environment = environment.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect();
-    run(line, "", None, environment, Arc::<Counter>::default())
+    run(line, &[], "", None, environment, Arc::<Counter>::default())
 }
 
 fn run(
     line: &str,
+    words: &[&str],
     stdin: &str,
     store: Option<Arc<dyn Datastore>>,
     environment: BTreeMap<String, String>,
@@ -95,7 +101,8 @@ fn run(
         clock: Arc::new(Frozen),
         ids,
     };
-    let args = std::iter::once("calicoctl").chain(line.split_whitespace()).map(OsString::from);
+    let args =
+        std::iter::once("calicoctl").chain(line.split_whitespace()).chain(words.iter().copied()).map(OsString::from);
     let exit = calicoctl::run(args, io);
     let text = |bytes| String::from_utf8(bytes).unwrap();
     Run { code: exit.code(), stdout: text(stdout), stderr: text(stderr) }
