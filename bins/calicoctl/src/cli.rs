@@ -3,7 +3,9 @@
 use std::path::PathBuf;
 
 use calico_core::resource::{SUBDOMAIN, is_subdomain};
-use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
+use clap::{ArgAction, Args, Parser, Subcommand};
+
+use crate::output::{Format, FormatParser};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -128,10 +130,10 @@ pub(crate) struct GetArgs {
     #[command(flatten)]
     pub(crate) target: Target,
     /// Form of the output
-    #[arg(short, long, value_enum, default_value_t = Format::Table)]
+    #[arg(short, long, value_name = "FORMAT", value_parser = FormatParser, default_value = "table")]
     pub(crate) output: Format,
     /// Every namespace
-    #[arg(short = 'A', long, conflicts_with = "namespace")]
+    #[arg(short = 'A', long, short_alias = 'a', conflicts_with = "namespace")]
     pub(crate) all_namespaces: bool,
     /// Leave out what belongs to this cluster (uid, resource version, time of creation), for named resources
     #[arg(long)]
@@ -161,21 +163,4 @@ pub(crate) struct Target {
     pub(crate) files: Vec<PathBuf>,
     #[command(flatten)]
     pub(crate) options: FileOptions,
-}
-
-/// How resources are shown.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Format {
-    /// The most important fields
-    #[value(name = "table", alias = "ps")]
-    Table,
-    /// More fields
-    Wide,
-    /// Everything; apply reads it
-    #[value(alias = "yml")]
-    Yaml,
-    /// Everything; apply reads it
-    Json,
-    /// KIND/NAME, one a line
-    Name,
 }

@@ -3,7 +3,8 @@
 use std::path::Path;
 
 use calico_cmd::output::chain;
-use calico_core::resource::{Kind, ResourceKey};
+use calico_core::net::AsNumber;
+use calico_core::resource::{Kind, Resource, ResourceKey};
 use calico_datastore::Scope;
 use calico_datastore::client::Client;
 
@@ -11,7 +12,7 @@ use super::{Context, targets};
 use crate::cli::GetArgs;
 use crate::failure::Failure;
 use crate::input;
-use crate::output::{self, Found, Show};
+use crate::output::{self, Format, Found, Show};
 
 pub(super) async fn get(args: &GetArgs, config: Option<&Path>, context: &mut Context<'_>) -> Result<(), Failure> {
     let target = &args.target;
@@ -20,7 +21,7 @@ pub(super) async fn get(args: &GetArgs, config: Option<&Path>, context: &mut Con
     }
     let mut found = Vec::new();
     let mut errors = Vec::new();
-    if target.files.is_empty() {
+    let client = if target.files.is_empty() {
         let targets = targets(target, args.all_namespaces)?;
         let client = context.client(config).await?;
         for (kind, namespace) in targets {
@@ -31,6 +32,7 @@ pub(super) async fn get(args: &GetArgs, config: Option<&Path>, context: &mut Con
                 found.push(named(&client, kind, keys, &mut errors).await);
             }
         }
+        client
     } else {
         let documents = input::documents(&target.files, &target.options, context.stdin)?;
         let keys = input::keys(documents, target.options.namespace(), input::Repeats::Accepted)?;
@@ -38,18 +40,38 @@ pub(super) async fn get(args: &GetArgs, config: Option<&Path>, context: &mut Con
         for key in keys {
             found.push(named(&client, key.kind(), std::iter::once(key), &mut errors).await);
         }
-    }
+        client
+    };
     let with_namespace = args.all_namespaces || target.options.namespace().is_some();
     let nothing = found.iter().all(|found| found.listed.is_none() && found.resources.is_empty());
     if !nothing || errors.is_empty() {
+        let as_number = match args.output {
+            Format::Template(_) => as_number(&client).await,
+            _ => String::new(),
+        };
         let show = Show {
-            format: args.output,
+            format: &args.output,
             with_namespace,
+            as_number: &as_number,
             export: args.export && (!target.names.is_empty() || !target.files.is_empty()),
         };
-        context.stdout.write_all(output::render(&found, show).as_bytes())?;
+        context.stdout.write_all(output::render(&found, show)?.as_bytes())?;
     }
     if errors.is_empty() { Ok(()) } else { Err(Failure::Message(errors.join("\n"))) }
+}
+
+/// The number of the cluster's autonomous system, as templates are told it: "unknown" if it cannot be read.
+async fn as_number(client: &Client) -> String {
+    let stored = client.get(&ResourceKey::cluster(Kind::BgpConfiguration, "default")).await;
+    let number = match stored.map(|stored| stored.resource) {
+        Ok(resource) => match &*resource {
+            Resource::BgpConfiguration(configuration) => configuration.spec.as_number,
+            _ => None,
+        },
+        Err(error) if error.is_not_found() => None,
+        Err(_) => return "unknown".into(),
+    };
+    number.unwrap_or(AsNumber::DEFAULT).to_string()
 }
 
 fn key(kind: Kind, namespace: Option<&str>, name: &str) -> ResourceKey {

@@ -3,10 +3,11 @@
 use calico_core::net::AsNumber;
 use calico_core::resource::{
     BgpConfigurationSpec, BgpFilterSpec, BgpPeerSpec, ClusterInformationSpec, HostEndpointSpec, IpNat, IpPoolSpec,
-    IpamConfigurationSpec, Kind, LabelRequirement, LabelSelector, NodeBgpSpec, Resource, WorkloadEndpointSpec,
+    IpamConfigurationSpec, Kind, LabelRequirement, LabelSelector, NodeBgpSpec, Resource, Scope, WorkloadEndpointSpec,
 };
 
 /// A column: its heading and how to fill it.
+#[derive(Clone, Copy)]
 pub(super) struct Column {
     pub(super) heading: &'static str,
     pub(super) cell: fn(&Resource) -> String,
@@ -15,6 +16,14 @@ pub(super) struct Column {
 const fn column(heading: &'static str, cell: fn(&Resource) -> String) -> Column {
     Column { heading, cell }
 }
+
+/// The namespace of a resource.
+pub(super) const NAMESPACE: Column = column("NAMESPACE", |resource| {
+    resource.metadata().and_then(|metadata| metadata.namespace.clone()).unwrap_or_default()
+});
+/// A column that no table has unless it is asked for.
+const ORCHESTRATOR: Column =
+    column("ORCHESTRATOR", |resource| endpoint(resource, |endpoint| endpoint.orchestrator.clone()));
 
 /// Longest list in a cell.
 const MAX_CELL: usize = 80;
@@ -195,7 +204,14 @@ const RESERVATION_WIDE: &[Column] = &[
     }),
 ];
 
-/// The columns of a kind.
+/// Every column that a kind has.
+pub(super) fn all(kind: Kind) -> Vec<Column> {
+    let namespaced = (kind.scope() == Scope::Namespaced).then_some(NAMESPACE);
+    let hidden = (kind == Kind::WorkloadEndpoint).then_some(ORCHESTRATOR);
+    namespaced.into_iter().chain(of(kind, true).iter().copied()).chain(hidden).collect()
+}
+
+/// The columns of a kind's table.
 pub(super) const fn of(kind: Kind, wide: bool) -> &'static [Column] {
     match (kind, wide) {
         (

@@ -1,15 +1,19 @@
 //! How resources are shown.
 
 mod columns;
+mod format;
+mod jsonpath;
 mod table;
+mod template;
 mod yaml;
 
 use calico_core::resource::{API_VERSION, Kind, Resource, Scope, merge_unknown};
 use calico_datastore::{Revision, Stored};
 use serde_json::{Map, Value, json};
 
-use crate::cli::Format;
-use crate::failure::printable;
+use self::columns::Column;
+pub(crate) use self::format::{Format, FormatParser};
+use crate::failure::{Failure, printable};
 
 /// Resources of one kind that a command found.
 #[derive(Debug)]
@@ -22,39 +26,65 @@ pub(crate) struct Found {
 
 /// Options of the output.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Show {
-    pub(crate) format: Format,
+pub(crate) struct Show<'a> {
+    pub(crate) format: &'a Format,
     /// Whether tables have a column for the namespace.
     pub(crate) with_namespace: bool,
     /// Whether what belongs to this cluster is left out.
     pub(crate) export: bool,
+    /// The cluster's AS number, for templates.
+    pub(crate) as_number: &'a str,
 }
 
 /// Everything that was found, as text.
-pub(crate) fn render(found: &[Found], show: Show) -> String {
+pub(crate) fn render(found: &[Found], show: Show<'_>) -> Result<String, Failure> {
+    let failed = |reason: String| Failure::message(format_args!("failed to get resources: {reason}"));
     match show.format {
-        Format::Table | Format::Wide => found.iter().map(|found| tables(found, show)).collect(),
-        Format::Name => found.iter().map(names).collect(),
-        Format::Yaml => yaml::render(&sorted(document(found, show))),
-        Format::Json => serde_json::to_string_pretty(&document(found, show)).unwrap_or_default() + "\n",
+        Format::Table => Ok(found.iter().map(|found| table(found, columns::of(found.kind, false), show)).collect()),
+        Format::Wide => Ok(found.iter().map(|found| table(found, columns::of(found.kind, true), show)).collect()),
+        Format::Columns(headings) => found.iter().map(|found| chosen(found, headings, show)).collect(),
+        Format::Name => Ok(found.iter().map(names).collect()),
+        Format::Yaml => Ok(yaml::render(&sorted(bare(documents(found, show))))),
+        Format::Json => Ok(serde_json::to_string_pretty(&bare(documents(found, show))).unwrap_or_default() + "\n"),
+        Format::JsonPath(path) => path.render(&one(documents(found, show))).map(still).map_err(failed),
+        Format::Template(template) => {
+            template.render(&Value::Array(documents(found, show)), show.as_number).map(still).map_err(failed)
+        }
     }
 }
 
-fn tables(found: &Found, show: Show) -> String {
-    let columns = columns::of(found.kind, show.format == Format::Wide);
+/// Text whose lines and tabs the operator laid out, and in which nothing that is stored moves the cursor.
+fn still(text: String) -> String {
+    text.split_inclusive(['\n', '\t'])
+        .map(|part| match part.strip_suffix(['\n', '\t']) {
+            Some(words) => printable(words) + part.get(words.len()..).unwrap_or_default(),
+            None => printable(part),
+        })
+        .collect()
+}
+
+fn table(found: &Found, columns: &[Column], show: Show<'_>) -> String {
     let with_namespace = show.with_namespace && found.kind.scope() == Scope::Namespaced;
-    let heading = |name: &str| name.to_owned();
-    let mut rows = vec![columns.iter().map(|column| heading(column.heading)).collect::<Vec<_>>()];
+    let columns: Vec<_> = with_namespace.then_some(&columns::NAMESPACE).into_iter().chain(columns).collect();
+    let mut rows = vec![columns.iter().map(|column| column.heading.to_owned()).collect::<Vec<_>>()];
     rows.extend(
         found.resources.iter().map(|stored| columns.iter().map(|column| (column.cell)(&stored.resource)).collect()),
     );
-    if with_namespace {
-        let namespaces = found.resources.iter().map(|stored| stored.key.namespace().unwrap_or_default().to_owned());
-        for (row, cell) in rows.iter_mut().zip(std::iter::once(heading("NAMESPACE")).chain(namespaces)) {
-            row.insert(0, cell);
-        }
-    }
     table::render(&rows) + "\n"
+}
+
+/// A table of the columns that were asked for, in any case.
+fn chosen(found: &Found, headings: &[String], show: Show<'_>) -> Result<String, Failure> {
+    let known = columns::all(found.kind);
+    let column = |heading: &String| {
+        let column = known.iter().find(|column| column.heading.eq_ignore_ascii_case(heading.trim())).copied();
+        column.ok_or_else(|| {
+            let valid: Vec<_> = known.iter().map(|column| column.heading).collect();
+            Failure::message(format_args!("unknown heading {heading}, valid values are: {}", valid.join(", ")))
+        })
+    };
+    let columns: Vec<Column> = headings.iter().map(column).collect::<Result<_, _>>()?;
+    Ok(table(found, &columns, Show { with_namespace: false, ..show }))
 }
 
 fn names(found: &Found) -> String {
@@ -67,8 +97,8 @@ fn shown_name(resource: &Resource) -> &str {
     resource.metadata().map_or("", |metadata| metadata.name.as_str())
 }
 
-/// One named resource bare, one listing as a list object, everything else as an array of these.
-fn document(found: &[Found], show: Show) -> Value {
+/// Named resources, and each listing as a list object.
+fn documents(found: &[Found], show: Show<'_>) -> Vec<Value> {
     let mut documents = Vec::new();
     for found in found {
         let resources = found.resources.iter().map(|stored| resource_document(stored, show.export));
@@ -82,11 +112,32 @@ fn document(found: &[Found], show: Show) -> Value {
             })),
         }
     }
+    documents
+}
+
+/// One document bare, everything else as an array.
+fn bare(mut documents: Vec<Value>) -> Value {
     match documents.len() {
         1 => documents.remove(0),
         _ => Value::Array(documents),
     }
 }
+
+/// One document, which is a list of everything where there are several: what paths of Kubernetes' tools begin at.
+fn one(documents: Vec<Value>) -> Value {
+    if documents.len() == 1 {
+        return bare(documents);
+    }
+    let items = documents.into_iter().flat_map(|mut document| match document.get_mut("items").map(Value::take) {
+        Some(Value::Array(items)) => items,
+        _ => vec![document],
+    });
+    json!({ "kind": "List", "apiVersion": "v1", "metadata": {}, "items": items.collect::<Vec<_>>() })
+}
+
+/// What belongs to one cluster, and a time of dying: upstream's list.
+const EXPORT_WITHOUT: [&str; 6] =
+    ["namespace", "uid", "resourceVersion", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"];
 
 /// The whole object, fields of newer versions included.
 pub(crate) fn resource_document(stored: &Stored, export: bool) -> Value {
@@ -94,7 +145,7 @@ pub(crate) fn resource_document(stored: &Stored, export: bool) -> Value {
     let mut document = merge_unknown(stored.resource.kind(), &stored.raw, document);
     if let Some(metadata) = document.get_mut("metadata").and_then(Value::as_object_mut) {
         if export {
-            for name in ["namespace", "uid", "resourceVersion", "creationTimestamp"] {
+            for name in EXPORT_WITHOUT {
                 metadata.shift_remove(name);
             }
         } else {

@@ -6,5 +6,6 @@ mod common;
 mod edit;
 #[cfg(feature = "etcd")]
 mod etcd;
+mod formats;
 mod messages;
 mod verbs;
