@@ -7,5 +7,6 @@ mod edit;
 #[cfg(feature = "etcd")]
 mod etcd;
 mod formats;
+mod kinds;
 mod messages;
 mod verbs;
