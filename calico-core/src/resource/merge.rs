@@ -19,7 +19,7 @@ use super::shape::{Field, Shape};
 /// follow an element whose known part is unchanged, and stay where as many elements were changed as there were. Members that `typed`
 /// already has are never overwritten.
 pub fn merge_unknown(kind: Kind, base: &Value, typed: Value) -> Value {
-    let is_known = |field: &Field| !matches!(field.shape, Shape::Carried);
+    let is_known = |field: &Field, _: &Path<'_>| !matches!(field.shape, Shape::Carried);
     Merge { is_known: &is_known, lost: Vec::new() }.value(kind.shape(), base, typed, &Path::Root)
 }
 
@@ -35,16 +35,21 @@ pub struct Merged {
 }
 
 /// As [`merge_unknown`], for an operator's whole document: fields that this model knows of but only carries are the operator's too,
-/// so their absence deletes them; only fields that no part of the model knows, and the status, are carried over.
+/// so their absence deletes them; only fields that no part of the model knows, and a status that the document does not have, are
+/// carried over.
 pub fn merge_newer(kind: Kind, stored: &Value, given: Value) -> Merged {
-    let mut merge = Merge { is_known: &|field| field.name != "status", lost: Vec::new() };
+    let has_status = given.get("status").is_some();
+    let is_known =
+        |field: &Field, place: &Path<'_>| has_status || field.name != "status" || !matches!(place, Path::Root);
+    let mut merge = Merge { is_known: &is_known, lost: Vec::new() };
     let document = merge.value(kind.shape(), stored, given, &Path::Root);
     Merged { document, lost: merge.lost }
 }
 
 /// A merge under way. Paths are those of the older document.
 struct Merge<'a> {
-    is_known: &'a dyn Fn(&Field) -> bool,
+    /// Whether the typed view covers a field of the struct at a place.
+    is_known: &'a dyn Fn(&Field, &Path<'_>) -> bool,
     lost: Vec<String>,
 }
 
@@ -53,7 +58,7 @@ impl Merge<'_> {
         match (shape, base, typed) {
             (Shape::Struct(fields), Value::Object(base), Value::Object(mut typed)) => {
                 for (name, older) in base {
-                    match fields.iter().find(|field| field.name == name).filter(|field| (self.is_known)(field)) {
+                    match fields.iter().find(|field| field.name == name).filter(|field| (self.is_known)(field, path)) {
                         Some(field) => {
                             let path = path.field(name);
                             if let Some(slot) = typed.get_mut(name) {
