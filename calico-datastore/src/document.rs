@@ -32,7 +32,7 @@ pub(crate) fn to_bytes(document: &Value) -> Vec<u8> {
     document.to_string().into_bytes()
 }
 
-/// What the bytes under a key mean.
+/// What the bytes under a key mean. Of a member that is there twice the last counts, as for upstream's readers; manifests refuse it.
 pub(crate) fn decode(key: ResourceKey, bytes: &[u8], revision: Revision) -> Entry {
     let text = match bytes {
         // Very old writers stored a block affinity as nothing at all.

@@ -38,6 +38,10 @@ pub(super) fn create(path: &Path) -> Result<(), SqliteError> {
 /// Opens an existing file; makes its tables if they are missing.
 pub(super) fn open_ready(path: &Path, ids: Option<&dyn IdSource>) -> Result<Connection, SqliteError> {
     FileId::at(path)?;
+    // SQLite would say "disk I/O error".
+    if !path.is_file() {
+        return Err(SqliteError::NotAFile { path: path.to_owned() });
+    }
     let mut connection = open(path)?;
     schema::migrate(&mut connection, path, ids)?;
     Ok(connection)

@@ -16,6 +16,12 @@ pub enum SqliteError {
         /// The file.
         path: PathBuf,
     },
+    /// A directory, a device or the like.
+    #[error("{path:?} is no regular file: name another path")]
+    NotAFile {
+        /// What is there.
+        path: PathBuf,
+    },
     /// The file is another program's SQLite database.
     #[error("{path:?} is a SQLite database of another program (application id {found:#x}): name another file")]
     ForeignDatabase {

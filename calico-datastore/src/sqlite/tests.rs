@@ -153,6 +153,10 @@ fn a_file_that_is_not_ours_is_named_and_left_alone() {
     let garbage = directory.path().join("garbage");
     std::fs::write(&garbage, "certainly not a database".repeat(100)).unwrap();
     assert!(matches!(SqliteStore::open(&garbage), Err(SqliteError::NotADatabase { path }) if path == garbage));
+    for no_file in [Path::new("/dev/null"), garbage.parent().unwrap()] {
+        let error = SqliteStore::open(no_file).unwrap_err();
+        assert!(matches!(&error, SqliteError::NotAFile { path } if path == no_file), "{error}");
+    }
     assert_eq!(std::fs::read_to_string(&garbage).unwrap(), "certainly not a database".repeat(100));
 
     let foreign = directory.path().join("foreign");
