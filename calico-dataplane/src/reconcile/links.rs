@@ -26,6 +26,7 @@ impl Reconciler {
             if before.is_some() && !name.starts_with_any(&self.config.workload_prefixes) {
                 // It may carry gateways: their routes went as silently, and only a look tells which.
                 self.look = Look::Wanted;
+                self.uplink_went = true;
             }
         }
         if replaced {
@@ -66,6 +67,13 @@ impl Reconciler {
         };
         self.fights.forget_if(goes_with_it);
         self.disturbed.retain(|object| !goes_with_it(object));
+    }
+
+    /// Whether the loss of it needs nobody who caused it but an uplink that went.
+    pub(super) fn may_have_gone_with_an_uplink(&self, object: &Object) -> bool {
+        let Object::Route(key) = object else { return false };
+        let by_gateway = |route: &Route| route_interface(route).is_none();
+        self.uplink_went && self.routes.observed(key).is_none() && self.routes.desired(key).is_some_and(by_gateway)
     }
 
     fn forget_routes_and_neighbors(&mut self, name: InterfaceName) {

@@ -49,6 +49,8 @@ pub struct Reconciler {
     pub(super) fights: Fights,
     /// What was right and is not any more, since the last poll.
     pub(super) disturbed: BTreeSet<Object>,
+    /// An interface that may carry gateways went, or went down, since the last poll.
+    pub(super) uplink_went: bool,
     /// Most items of the next transaction, while the one to blame for a failure is sought.
     pub(super) limit: Option<usize>,
     /// Objects found to blame since the last transaction that worked.
@@ -114,6 +116,7 @@ impl Reconciler {
             links: BTreeMap::new(),
             fights: Fights::default(),
             disturbed: BTreeSet::new(),
+            uplink_went: false,
             cuts: BTreeSet::new(),
             limit: None,
             blamed: Vec::new(),
@@ -232,9 +235,9 @@ impl Reconciler {
         }
         self.look = Look::Done;
         self.retries.forget(&Object::Look);
+        // Before, or at the first look, what differs was left by an earlier life, or has not been asked for yet.
+        let counts = self.in_sync && self.table_present;
         self.table_present = seen.table_present;
-        // Before, what differs was left by an earlier life, or has not been asked for yet.
-        let counts = self.in_sync;
         let mut undone = BTreeSet::new();
         let mut note = |objects: &mut dyn Iterator<Item = Object>| {
             if counts {
@@ -320,11 +323,10 @@ impl Reconciler {
         retries.forget_if(|object| plan::is_settled(self, object));
         self.retries = retries;
         self.fights.end_over(now);
-        for object in core::mem::take(&mut self.disturbed) {
-            if !plan::is_settled(self, &object) {
-                self.fights.undone(object, now);
-            }
-        }
+        let undone: Vec<_> = self.undone().cloned().collect();
+        undone.into_iter().for_each(|object| self.fights.undone(object, now));
+        self.disturbed.clear();
+        self.uplink_went = false;
         let ruleset_may = self.retries.may_try(&Object::Ruleset, now);
         let (delta, items) = if self.in_sync {
             let (mut delta, items) = if ruleset_may { plan::ruleset(self, now) } else { Default::default() };
@@ -346,6 +348,13 @@ impl Reconciler {
     /// When to come back at the latest, if nothing else happens. To be asked when [`poll`](Self::poll) has nothing to give.
     pub fn poll_timeout(&self, now: Duration) -> Option<Duration> {
         [self.retries.next_due(now), self.fights.next_due(now)].into_iter().flatten().min()
+    }
+
+    /// What somebody else did to what was right, since the last [`poll`](Self::poll), as far as known. What the kernel took away together
+    /// with an interface is not among it.
+    pub fn undone(&self) -> impl Iterator<Item = &Object> {
+        let kept = |object: &&Object| !plan::is_settled(self, object) && !self.may_have_gone_with_an_uplink(object);
+        self.disturbed.iter().filter(kept)
     }
 
     /// What somebody else keeps changing, although we make it right each time.

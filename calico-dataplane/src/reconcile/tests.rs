@@ -14,7 +14,7 @@ use calico_core::net::{Cidr, InterfaceName};
 use calico_core::render::{PolicyRenderer, RenderConfig, Renderer};
 use calico_core::resource::{Action, DefaultAction, Kind, ResourceKey};
 use calico_core::table::{
-    Chain, Delta, Route, RouteClass, RouteKey, RouteTableId, RouteTarget, Rule, SetDecl, SetKind, Verdict,
+    Chain, Delta, Neighbor, Route, RouteClass, RouteKey, RouteTableId, RouteTarget, Rule, SetDecl, SetKind, Verdict,
 };
 use proptest::prelude::*;
 
@@ -269,6 +269,92 @@ fn an_uplink_that_flaps_is_no_fight() {
         node.work();
     }
     assert_eq!(node.driver.state().fought_over(node.now).count(), 0);
+}
+
+/// What strangers did so far, as the agent would tell it before it works.
+fn undone(node: &mut Node) -> Vec<String> {
+    while ready(node.driver.next_change()).transpose().unwrap().is_some() {}
+    node.driver.state().undone().map(ToString::to_string).collect()
+}
+
+#[test]
+fn only_what_was_right_and_is_not_any_more_was_undone() {
+    let host = Recording::new();
+    host.set_link(cali(1), up(7));
+    let mut node = Node::in_sync(&host);
+    node.events(&[policy(0, &[]), endpoint(1, &[0])]);
+    node.settle();
+    let own = host.neighbors()[0];
+    let tell = |node: &mut Node, neighbor, present| {
+        node.driver.machine().host_change(HostChange::Neighbor { neighbor, present });
+        let told = undone(node);
+        node.work();
+        told
+    };
+    let link_local = Neighbor { address: "fe80::1".parse().unwrap(), ..own };
+    assert!(tell(&mut node, link_local, false).is_empty(), "aged");
+    assert!(tell(&mut node, own, true).is_empty(), "as it should be");
+    assert_eq!(tell(&mut node, own, false), ["neighbour 10.0.0.1 on cali1"]);
+    assert_eq!(tell(&mut node, Neighbor { mac: "02:00:00:00:00:99".parse().unwrap(), ..own }, true).len(), 1);
+
+    host.set_route(route(1).key, None);
+    assert_eq!(undone(&mut node).len(), 1);
+    node.settle();
+    let strange = RouteKey { metric: 7, ..route(1).key };
+    host.set_route(strange, None);
+    assert!(undone(&mut node).is_empty(), "what nobody wants is not there");
+    host.set_route(strange, Some(Route { key: strange, ..route(1) }));
+    assert_eq!(undone(&mut node).len(), 1, "it carries our protocol");
+    node.settle();
+    assert_eq!(host.routes(), [route(1)]);
+    assert!(undone(&mut node).is_empty(), "made right");
+}
+
+#[test]
+fn what_goes_with_its_interface_was_not_undone() {
+    let host = Recording::new();
+    host.set_link(cali(1), up(7));
+    let mut node = Node::in_sync(&host);
+    node.events(&[policy(0, &[]), endpoint(1, &[0])]);
+    node.settle();
+    let neighbor = host.neighbors()[0];
+    node.driver.machine().host_change(HostChange::Neighbor { neighbor, present: false });
+    host.set_route(route(1).key, None);
+    assert_eq!(undone(&mut node).len(), 2, "the interface is there");
+    host.set_link(cali(1), None);
+    assert!(undone(&mut node).is_empty(), "{:?}", undone(&mut node));
+    node.work();
+    node.driver.machine().host_change(HostChange::Neighbor { neighbor, present: false });
+    assert!(undone(&mut node).is_empty(), "told late");
+}
+
+#[test]
+fn what_a_look_finds_was_undone_unless_an_uplink_went() {
+    let host = Recording::new();
+    let uplink = "eth0".parse().unwrap();
+    host.set_link(uplink, up(2));
+    let learned = Route { target: RouteTarget::Via("192.0.2.1".parse().unwrap()), class: RouteClass::Bgp, ..route(9) };
+    let mut node = Node::in_sync(&host);
+    let looked = |node: &mut Node| {
+        assert!(undone(node).is_empty(), "not known yet");
+        let now = node.now;
+        assert!(matches!(ready(node.driver.step(&move || now)).unwrap(), Step::Looked));
+        undone(node)
+    };
+    assert!(looked(&mut node).is_empty(), "left by an earlier life");
+    node.driver.machine().desire(&Delta { routes_set: vec![learned], ..Delta::default() });
+    node.settle();
+
+    let open = Chain { rules: Vec::new(), ..chain(&host, "to-workload") };
+    host.tamper(&Delta { chains_set: vec![open], ..Delta::default() }).unwrap();
+    assert_eq!(looked(&mut node), ["chain to-workload"]);
+    node.settle();
+    host.set_link(uplink, Some(LinkState { index: 2, up: false }));
+    host.set_route(learned.key, None);
+    assert!(looked(&mut node).is_empty(), "the kernel took the route away");
+    node.settle();
+    host.set_route(learned.key, None);
+    assert_eq!(undone(&mut node).len(), 1);
 }
 
 #[test]

@@ -204,28 +204,18 @@ impl Agent {
         let mut next = Some(first);
         for _ in 0..DRAIN {
             match next {
-                Some(Ok(change)) => self.hear(&change),
+                // The machine has it already.
+                Some(Ok(_)) => self.deaf = None,
                 Some(Err(error)) => return self.go_deaf(&error),
                 None => return,
             }
             next = self.driver.next_change().now_or_never();
         }
         match next {
-            Some(Ok(change)) => self.hear(&change),
+            Some(Ok(_)) => self.deaf = None,
             Some(Err(error)) => self.go_deaf(&error),
             None => {}
         }
-    }
-
-    /// The machine has the change already; whoever reads the log learns of what somebody else did to what is ours.
-    fn hear(&mut self, change: &HostChange) {
-        self.deaf = None;
-        let drift = !matches!(change, HostChange::Link { .. } | HostChange::Address { .. } | HostChange::Overrun);
-        // A fight is told once, by its object.
-        if drift && !self.drifted && self.state.seen_in_sync && !self.state.is_fighting() {
-            warn!(?change, "somebody else changed what is ours in the kernel; looking, and making it right");
-        }
-        self.drifted |= drift;
     }
 
     /// What happened while nothing is heard is found by looking at the whole host: now, and each time that hearing fails again.
@@ -337,22 +327,35 @@ impl Agent {
         });
     }
 
+    /// Whoever reads the log learns of what somebody else did to what is ours. A fight is told once, by its object.
+    fn note_drift(&mut self) {
+        let Some(object) = self.driver.state().undone().next() else { return };
+        if !self.drifted && !self.state.is_fighting() {
+            warn!(%object, "somebody else changed what is ours in the kernel; making it right");
+        }
+        self.drifted = true;
+    }
+
     /// Does what the reconciler wants done.
     async fn carry_out(&mut self) {
         let start = self.state.start;
         let clock = move || start.elapsed();
+        self.note_drift();
         loop {
             match self.driver.step(&clock).await {
                 Step::Idle => {
-                    // A change that left nothing to do was a harmless one.
+                    // What is fought over waits, and is told by its object.
                     self.drifted = false;
                     return;
                 }
-                Step::Looked => debug!("looked at the host"),
+                Step::Looked => {
+                    debug!("looked at the host");
+                    self.note_drift();
+                }
                 Step::LookFailed(error) => warn!(error = %chain(&error), "cannot look at the host"),
                 Step::Applied { delta, report } => {
                     self.metrics.applies.inc();
-                    if core::mem::take(&mut self.drifted) && self.state.seen_in_sync && !self.state.is_fighting() {
+                    if core::mem::take(&mut self.drifted) && !self.state.is_fighting() {
                         info!(
                             chains = delta.chains_set.len(),
                             sets = delta.elements.len(),
