@@ -172,7 +172,7 @@ fn want(request: &Request) -> Want {
 }
 
 /// Addresses with their block's prefix length; an address that was asked for has full length. Each is a route as well, of that same
-/// text, as upstream's (`cni-plugin/pkg/ipamplugin/ipam_plugin.go`), whose `calico` hands them on in its own result. They are no routes of
+/// text, as upstream's (`cni-plugin/pkg/ipamplugin/ipam_plugin.go`). They are no routes of
 /// the container: a result without them tells `calico` that the workload's route is still another host's (live migration).
 fn result(assigned: &[Assigned], asked: Option<IpAddr>) -> CniResult {
     let network = |one: &Assigned| if asked.is_some() { Cidr::host(one.address) } else { one.block };

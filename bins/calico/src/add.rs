@@ -1,7 +1,9 @@
 //! ADD: attach a container.
 
+use std::net::IpAddr;
+
 use calico_core::cni::{
-    CniError, CniResult, ErrorCode, Identity, Interface, IpConfig, Plan, Request, Step, workload_endpoint,
+    CniError, CniResult, ErrorCode, Identity, Interface, IpConfig, Plan, Request, Route, Step, workload_endpoint,
 };
 use calico_core::net::{Cidr, Mac};
 use calico_core::resource::NodeAddress;
@@ -56,7 +58,7 @@ async fn attach(
     births: &Births<'_>,
 ) -> Result<CniResult, CniError> {
     let mut result = CniResult::default();
-    let (mut addresses, mut mac) = (Vec::new(), Mac::ALL_EE);
+    let (mut addresses, mut routes, mut mac) = (Vec::new(), Vec::new(), Mac::ALL_EE);
     for step in &Plan::STEPS {
         // A failed attachment has left nothing unless it says so, and an interface that is in its way is not ours to take away.
         if *step != Step::Attach {
@@ -69,6 +71,7 @@ async fn attach(
             }
             Step::Attach => {
                 let wanted = links::wanted(request, identity, &addresses, links::mtu(request)?);
+                routes = wanted.routes_by_gateway();
                 let attached = parts.links.attach(&wanted);
                 if attached.as_ref().err().is_none_or(WorkloadError::is_left_behind) {
                     plan.done(Step::Attach);
@@ -82,7 +85,7 @@ async fn attach(
             Step::Await => parts.agent.wait(identity, &addresses, Some(mac)),
         }
     }
-    Ok(complete(result, &addresses, mac, request, identity))
+    Ok(complete(result, &addresses, &routes, mac, request, identity))
 }
 
 /// Takes back what was done, last first. What fails here is only told: the first fault is the answer. The address of an endpoint that
@@ -138,7 +141,7 @@ async fn repeated(
     if addresses != spec.ip_networks {
         return Ok(None);
     }
-    Ok(Some(complete(result, &addresses, mac, request, identity)))
+    Ok(Some(complete(result, &addresses, &wanted.routes_by_gateway(), mac, request, identity)))
 }
 
 fn from_endpoint(addresses: &[Cidr]) -> CniResult {
@@ -158,9 +161,20 @@ fn addresses_of(result: &CniResult) -> Result<Vec<Cidr>, CniError> {
     Ok(addresses)
 }
 
-/// The IPAM plugin's result with the interfaces, and addresses narrowed to themselves. Gateways are not the runtime's business; routes are
-/// the IPAM plugin's as they are, as upstream's, with `calico-ipam` each address with its block's length.
-fn complete(mut result: CniResult, addresses: &[Cidr], mac: Mac, request: &Request, identity: &Identity) -> CniResult {
+/// The IPAM plugin's result with the interfaces, addresses narrowed to themselves, and the routes that the container has: the IPAM
+/// plugin's are not set (those of `calico-ipam` are none, see there).
+fn complete(
+    mut result: CniResult,
+    addresses: &[Cidr],
+    routes: &[(Cidr, IpAddr)],
+    mac: Mac,
+    request: &Request,
+    identity: &Identity,
+) -> CniResult {
+    let routes = routes.iter().filter_map(|(dst, gateway)| {
+        Some(Route { dst: NodeAddress::new(dst.address(), dst.length())?, gw: Some(*gateway) })
+    });
+    result.routes = routes.collect();
     let narrowed = from_endpoint(addresses).ips;
     result.ips = narrowed.into_iter().map(|ip| IpConfig { interface: Some(1), ..ip }).collect();
     result.interfaces = vec![

@@ -100,9 +100,8 @@ fn container_requests(request: &AttachRequest, index: u32) -> Vec<Request> {
             // Makes the gateway reachable although no address shares a subnet with it; link-local needs none.
             requests.push(Request::route(Cidr::host(gateway), None, index));
         }
-        let routes = request.effective_routes();
-        let of_family = routes.into_iter().filter(|route| route.family() == family);
-        requests.extend(of_family.map(|route| Request::route(route, Some(gateway), index)));
+        let of_family = request.routes_by_gateway().into_iter().filter(|(_, by)| *by == gateway);
+        requests.extend(of_family.map(|(route, by)| Request::route(route, Some(by), index)));
     }
     requests
 }

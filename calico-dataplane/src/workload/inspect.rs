@@ -7,7 +7,7 @@ use std::path::Path;
 use calico_core::net::{Cidr, InterfaceName, Mac};
 use netlink_packet_route::AddressFamily;
 
-use super::{AttachRequest, WorkloadError, gateway};
+use super::{AttachRequest, WorkloadError};
 use crate::netns::{LinkInfo, Netns, RouteSocket};
 
 /// Both ends of a workload's interface, as found.
@@ -141,9 +141,9 @@ impl ContainerEnd {
         }
         let wanted = request.addresses.iter().map(|address| Cidr::host(address.address()));
         found.extend(wanted.filter(|address| !self.addresses.contains(address)).map(Mismatch::NoAddress));
-        let routes = request.effective_routes().into_iter();
-        let missing = routes.filter(|route| !self.routes.contains(&(*route, Some(gateway(route.family())))));
-        found.extend(missing.map(Mismatch::NoRoute));
+        let routes = request.routes_by_gateway().into_iter();
+        let missing = routes.filter(|(route, by)| !self.routes.contains(&(*route, Some(*by))));
+        found.extend(missing.map(|(route, _)| Mismatch::NoRoute(route)));
     }
 }
 

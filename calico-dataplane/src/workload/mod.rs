@@ -70,7 +70,12 @@ pub struct AttachRequest {
 }
 
 impl AttachRequest {
-    /// Routes to set: those asked for, or the defaults.
+    /// Routes that the container gets, each with its gateway: those asked for, or the defaults.
+    pub fn routes_by_gateway(&self) -> Vec<(Cidr, IpAddr)> {
+        let has_gateway = |route: &Cidr| self.has(route.family());
+        self.effective_routes().into_iter().filter(has_gateway).map(|route| (route, gateway(route.family()))).collect()
+    }
+
     fn effective_routes(&self) -> Vec<Cidr> {
         if !self.routes.is_empty() {
             return self.routes.clone();
