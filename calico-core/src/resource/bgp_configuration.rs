@@ -20,7 +20,7 @@ model! {
         /// Whether every node has a session with every other; default true.
         "nodeToNodeMeshEnabled" node_to_node_mesh_enabled: Option<bool>;
         /// AS number of nodes that have none of their own; default 64512.
-        "asNumber" as_number: Option<AsNumber>;
+        "asNumber" as_number: Option<AsNumber> where [Limit::SomeAs];
         /// Ranges of load balancers' addresses that are announced.
         "serviceLoadBalancerIPs" service_load_balancer_ips: Vec<ServiceRange>;
         /// Ranges of services' external addresses that are announced.

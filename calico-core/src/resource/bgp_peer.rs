@@ -18,7 +18,7 @@ model! {
         "nodeSelector" node_selector: String where [Limit::Length(1024), Limit::Text(&SELECTOR)];
         /// The other end: an address, with a port where it is not 179.
         "peerIP" peer_ip: String where [Limit::Length(64), Limit::Text(&ADDRESS_PORT)];
-        /// AS number of the other end; taken from the nodes where those are selected.
+        /// AS number of the other end; taken from the nodes where those are selected. 0 says the same as an absent one, as upstream.
         "asNumber" as_number: Option<AsNumber>;
         /// AS number that the other end is told, where it is not the node's.
         "localASNumber" local_as_number: Option<AsNumber>;

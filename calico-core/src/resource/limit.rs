@@ -6,11 +6,13 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 
+use serde::Deserialize;
 use serde_json::Value;
 
 use super::Fault;
 use super::path::Path;
 use super::shape::shown;
+use crate::net::AsNumber;
 
 /// One condition on a field. Those on scalars hold for each element of a list.
 #[derive(Debug, Clone, Copy)]
@@ -25,6 +27,8 @@ pub(super) enum Limit {
     Length(usize),
     /// Text of a form.
     Text(&'static Format),
+    /// An AS number that somebody may have, as a number or as text.
+    SomeAs,
     /// A list with so many entries, bounds included.
     Items(usize, usize),
     /// A list in which nothing occurs twice.
@@ -86,6 +90,9 @@ impl Limit {
             {
                 refuse(alloc::format!("expected a whole number from {least} to {most}"));
             }
+            (Self::SomeAs, value) if AsNumber::deserialize(value).is_ok_and(|number| number.value() == 0) => {
+                refuse("AS 0 is nobody's (RFC 7607): give 1 to 4294967295, or leave the field out".into());
+            }
             (Self::OneOf(words), Value::String(text)) if !words.contains(&text.as_str()) => {
                 refuse(alloc::format!("expected one of {}", words.join(", ")));
             }
@@ -134,6 +141,12 @@ mod tests {
         assert_eq!(paths(Limit::AnyCase(&["A", "B"]), json!("c")), ["x"]);
         assert_eq!(paths(Limit::Length(2), json!("äöü")), ["x"]);
         assert!(paths(Limit::Length(2), json!("äö")).is_empty());
+        for nobody in [json!(0), json!("0"), json!("0.0")] {
+            assert_eq!(paths(Limit::SomeAs, nobody), ["x"]);
+        }
+        for somebody in [json!(1), json!("1.0"), json!(u32::MAX)] {
+            assert!(paths(Limit::SomeAs, somebody).is_empty());
+        }
     }
 
     #[test]

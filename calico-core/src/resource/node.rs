@@ -39,7 +39,7 @@ model! {
     /// BGP settings of a node.
     pub struct NodeBgpSpec {
         /// AS number, where it differs from the cluster's.
-        "asNumber" as_number: Option<AsNumber>;
+        "asNumber" as_number: Option<AsNumber> where [Limit::SomeAs];
         /// IPv4 address and the length of its subnet.
         "ipv4Address" ipv4_address: Option<NodeAddress>;
         /// IPv6 address and the length of its subnet.

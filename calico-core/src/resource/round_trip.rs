@@ -26,6 +26,7 @@ fn suggested(limits: &[Limit]) -> Vec<Value> {
             Limit::Range(least, most) => values.extend([json!(least), json!(most), json!(least.saturating_add(1))]),
             Limit::OneOf(words) | Limit::AnyCase(words) => values.extend(words.iter().map(|word| json!(word))),
             Limit::Text(format) => values.extend(format.samples.iter().map(|sample| json!(sample))),
+            Limit::SomeAs => values.push(json!(64512)),
             Limit::Length(_) | Limit::Items(..) | Limit::Unique => {}
         }
     }
