@@ -12,6 +12,7 @@ use calico_core::resource::NodeAddress;
 use clap::{Arg, Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 
 use crate::startup::address::Method;
+use crate::startup::identity;
 
 /// The node agent of Calico: policy, routes and BGP of one host, in one process.
 #[derive(Debug, Parser)]
@@ -42,8 +43,8 @@ pub struct RunArgs {
     /// Name of this node; must never change in the life of a host [default: the nodename file, then the host's name]
     #[arg(long, env = "NODENAME", value_name = "NAME")]
     pub node_name: Option<String>,
-    /// File that remembers the node name across changes of the host's name
-    #[arg(long, env = "CALICO_NODENAME_FILE", value_name = "FILE", default_value = "/var/lib/calico/nodename")]
+    /// File that remembers the node name across changes of the host's name; a directory other than the default one must exist
+    #[arg(long, env = "CALICO_NODENAME_FILE", value_name = "FILE", default_value = identity::DEFAULT_FILE)]
     pub nodename_file: PathBuf,
     /// IPv4 address of this node: an address (with or without its subnet), `autodetect`, or `none` [default: keep what is stored,
     /// else autodetect]

@@ -31,7 +31,8 @@ use calico_cmd::store::{PatientStore, Sources, open, resolve};
 use calico_cmd::telemetry::{self, LogLevel};
 use calico_datastore::Datastore;
 
-use cli::{Cli, Command, RunArgs};
+use cli::{Backend, Cli, Command, RunArgs};
+use startup::capability;
 
 /// The program: parses, runs, and says how it ended (0 done, 1 failed, 2 wrong usage).
 pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
@@ -60,6 +61,10 @@ fn run_agent(args: RunArgs) -> Exit {
         Err(error) => return usage(&error),
     };
     telemetry::init(level, std::env::var("RUST_LOG").ok().as_deref());
+    let bgp_port = (args.backend != Backend::None).then_some(args.bgp_port);
+    if let Err(error) = capability::require(bgp_port) {
+        return fail(&error);
+    }
     let resolved = match resolve(&Sources::of_process(None)) {
         Ok(resolved) => resolved,
         Err(error) => return usage(&error),

@@ -3,6 +3,10 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use calico_cmd::directory::{self, DirectoryError};
+
+/// Where the name is remembered unless somebody says otherwise.
+pub const DEFAULT_FILE: &str = "/var/lib/calico/nodename";
 /// Longest name that a Node may have.
 const MAX_NAME: usize = 253;
 
@@ -19,6 +23,9 @@ pub enum IdentityError {
         #[source]
         source: io::Error,
     },
+    /// The directory of the file is missing.
+    #[error("cannot remember the node name")]
+    Directory(#[from] DirectoryError),
     /// The file cannot be written.
     #[error("cannot remember the node name in {path}")]
     Remember {
@@ -60,9 +67,7 @@ pub fn remember(name: &str, file: &Path) -> Result<(), IdentityError> {
         return Ok(());
     }
     let fail = |source| IdentityError::Remember { path: file.to_owned(), source };
-    if let Some(folder) = file.parent() {
-        std::fs::create_dir_all(folder).map_err(fail)?;
-    }
+    directory::ready(file, Path::new(DEFAULT_FILE))?;
     let fresh = file.with_extension(format!("{}.new", std::process::id()));
     std::fs::write(&fresh, name).map_err(fail)?;
     std::fs::rename(&fresh, file).map_err(fail)
@@ -75,12 +80,20 @@ mod tests {
     #[test]
     fn order_is_given_then_file_then_host() {
         let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("deep/nodename");
+        let file = folder.path().join("nodename");
         assert_eq!(node_name(None, &file, "Host-A").unwrap(), "host-a");
         remember("kept", &file).unwrap();
         assert_eq!(node_name(None, &file, "Host-A").unwrap(), "kept");
         assert_eq!(node_name(Some(" given "), &file, "Host-A").unwrap(), "given");
         assert_eq!(node_name(Some(""), &file, "Host-A").unwrap(), "kept");
+    }
+
+    #[test]
+    fn no_directory_is_made_for_a_path_that_was_given() {
+        let folder = tempfile::tempdir().unwrap();
+        let error = remember("kept", &folder.path().join("mistyped/nodename")).unwrap_err();
+        assert!(matches!(error, IdentityError::Directory(DirectoryError::Absent { .. })), "{error}");
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
     }
 
     #[test]

@@ -2,5 +2,6 @@
 
 pub mod address;
 pub(crate) mod alone;
+pub(crate) mod capability;
 pub mod identity;
 pub mod register;
