@@ -6,8 +6,10 @@ use std::path::PathBuf;
 #[derive(Clone, PartialEq, Eq, Default)]
 #[expect(clippy::exhaustive_structs, reason = "callers build it with literals and ..Default::default()")]
 pub struct EtcdConfig {
-    /// Addresses of the members, such as `https://10.0.0.1:2379`.
+    /// Addresses of the members, such as `https://10.0.0.1:2379`. Empty if they are to be found by `discovery`.
     pub endpoints: Vec<String>,
+    /// The DNS domain whose SRV records name the members.
+    pub discovery: Option<String>,
     /// Authorities that may have signed the servers' certificates.
     pub ca: Option<Pem>,
     /// Our certificate and its key.
@@ -31,6 +33,7 @@ impl std::fmt::Debug for EtcdConfig {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("EtcdConfig")
             .field("endpoints", &self.endpoints)
+            .field("discovery", &self.discovery)
             .field("ca", &self.ca)
             .field("identity", &self.identity)
             .field("user", &self.credentials.as_ref().map(|(user, _)| user))

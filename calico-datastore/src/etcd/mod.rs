@@ -3,10 +3,15 @@
 //! Each batch is one etcd transaction (`txn`), each listing is read in pages at one revision, a life time is a lease of its
 //! own. A revision is etcd's. Watches go on through short disconnections by themselves (see `watch`).
 //!
-//! The connection is made by the first request and again by the next one if that fails, so a program may start while etcd is
-//! away. What etcd refuses (credentials, permissions, too large a batch) is told apart from what may work later.
+//! Connections are made by the first request and again by the next one if that fails, so a program may start while etcd is
+//! away. Of several members the one that answers is asked (`members`); they are given, or found by DNS (`discovery`). What etcd
+//! refuses (credentials, permissions, too large a batch) is told apart from what may work later.
 
+mod discovery;
 mod error;
+#[cfg(test)]
+mod member_tests;
+mod members;
 mod options;
 #[cfg(test)]
 mod server;
@@ -16,14 +21,15 @@ mod txn;
 mod watch;
 
 use std::future::Future;
-use std::time::Duration;
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use calico_core::resource::ResourceKey;
-use etcd_client::{Client, ConnectOptions, GetOptions, KeyValue};
-use tokio::sync::OnceCell;
+use etcd_client::{Client, GetOptions, KeyValue};
 
-use self::error::{sort, timed_out};
+use self::error::{is_out_of_history, sort, timed_out};
+use self::members::{Members, Repeat};
+use self::options::DEADLINE;
 use self::watch::EtcdWatch;
 use crate::key::{self, PathRange};
 use crate::{
@@ -33,63 +39,56 @@ use crate::{
 /// Keys in one page of a listing: some hundred kilobytes of usual objects, far below gRPC's 4 MiB.
 const PAGE: i64 = 500;
 
-/// Longest wait for one answer; upstream's dial timeout.
-const DEADLINE: Duration = Duration::from_secs(10);
-
-/// Upstream's keep-alive: a ping after so long without traffic, and so long for its answer.
-const KEEP_ALIVE: (Duration, Duration) = (Duration::from_secs(30), Duration::from_secs(10));
+/// Listings that are begun anew because the store forgot their revision while they were read.
+const RESTARTS: usize = 3;
 
 /// Upstream's client takes messages of any size; so a page of large blocks is no trouble.
 const LARGEST_MESSAGE: usize = i32::MAX as usize;
 
 /// A cluster's etcd.
 pub struct EtcdStore {
-    config: EtcdConfig,
-    options: ConnectOptions,
-    client: OnceCell<Client>,
+    members: Arc<Members>,
 }
 
 impl EtcdStore {
     /// Reads the files that the configuration names. Connects with the first request.
     pub async fn connect(config: EtcdConfig) -> Result<Self, DatastoreError> {
-        let options = config
-            .options()
-            .await?
-            .with_connect_timeout(DEADLINE)
-            .with_timeout(DEADLINE)
-            .with_keep_alive(KEEP_ALIVE.0, KEEP_ALIVE.1)
-            .with_require_leader(true)
-            .with_auto_token_refresh(true);
-        Ok(Self { config, options, client: OnceCell::new() })
-    }
-
-    async fn client(&self) -> Result<Client, DatastoreError> {
-        let connect = || within("connect", Client::connect(&self.config.endpoints, Some(self.options.clone())));
-        self.client.get_or_try_init(connect).await.cloned()
+        Ok(Self { members: Arc::new(Members::new(&config).await?) })
     }
 
     /// The keys of a range, all at one revision.
     async fn pages(&self, range: &PathRange) -> Result<(Vec<KeyValue>, i64), DatastoreError> {
-        let mut client = self.client().await?.kv_client().max_decoding_message_size(LARGEST_MESSAGE);
-        let mut found = Vec::new();
-        let mut revision = 0;
-        let mut start = range.start.clone().into_bytes();
-        loop {
-            // Revision zero means the newest, which the first page decides for the others.
-            let options = GetOptions::new().with_range(range.end.as_str()).with_limit(PAGE).with_revision(revision);
-            let mut page = within("list", client.get(start, Some(options))).await?;
-            if revision == 0 {
-                revision = page.header().map_or(0, etcd_client::ResponseHeader::revision);
+        for _ in 0..RESTARTS {
+            match self.members.ask("list", Repeat::Always, |client| pages(client, range.clone())).await {
+                Err(error) if is_out_of_history(&error) => {}
+                other => return other,
             }
-            let more = page.more();
-            found.append(&mut page.take_kvs());
-            match found.last() {
-                Some(last) if more => {
-                    start = last.key().to_vec();
-                    start.push(0);
-                }
-                _ => return Ok((found, revision)),
+        }
+        let operation = "etcd list: the store forgot the revision of each try".to_owned();
+        Err(DatastoreError::Unavailable { operation, source: None })
+    }
+}
+
+async fn pages(client: Client, range: PathRange) -> Result<(Vec<KeyValue>, i64), DatastoreError> {
+    let mut client = client.kv_client().max_decoding_message_size(LARGEST_MESSAGE);
+    let mut found = Vec::new();
+    let mut revision = 0;
+    let mut start = range.start.into_bytes();
+    loop {
+        // Revision zero means the newest, which the first page decides for the others.
+        let options = GetOptions::new().with_range(range.end.as_str()).with_limit(PAGE).with_revision(revision);
+        let mut page = within("list", client.get(start, Some(options))).await?;
+        if revision == 0 {
+            revision = page.header().map_or(0, etcd_client::ResponseHeader::revision);
+        }
+        let more = page.more();
+        found.append(&mut page.take_kvs());
+        match found.last() {
+            Some(last) if more => {
+                start = last.key().to_vec();
+                start.push(0);
             }
+            _ => return Ok((found, revision)),
         }
     }
 }
@@ -98,8 +97,12 @@ impl EtcdStore {
 impl Datastore for EtcdStore {
     async fn get(&self, key: &ResourceKey) -> Result<Stored, DatastoreError> {
         let path = key::path(key)?;
-        let mut client = self.client().await?.kv_client().max_decoding_message_size(LARGEST_MESSAGE);
-        let answer = within("get", client.get(path, None)).await?;
+        let get = |client: Client| {
+            let path = path.clone();
+            let mut client = client.kv_client().max_decoding_message_size(LARGEST_MESSAGE);
+            async move { within("get", client.get(path, None)).await }
+        };
+        let answer = self.members.ask("get", Repeat::Always, get).await?;
         let found = answer.kvs().first().ok_or_else(|| DatastoreError::NotFound { key: key.clone() })?;
         document::readable(decode(key.clone(), found))
     }
@@ -123,14 +126,13 @@ impl Datastore for EtcdStore {
         if batch.writes.is_empty() {
             return Ok(Vec::new());
         }
-        let plan = txn::Plan::new(&batch)?;
-        txn::carry_out(self.client().await?, plan).await
+        let plan = Arc::new(txn::Plan::new(&batch)?);
+        self.members.ask("commit", Repeat::OnlyUnsent, |client| txn::carry_out(client, Arc::clone(&plan))).await
     }
 
     async fn watch(&self, scope: &Scope, from: Revision) -> Result<Box<dyn Watch>, DatastoreError> {
         let range = key::range(scope)?;
-        let client = self.client().await?.watch_client().max_decoding_message_size(LARGEST_MESSAGE);
-        let mut watch = EtcdWatch::new(client, scope.clone(), range, from);
+        let mut watch = EtcdWatch::new(Arc::clone(&self.members), scope.clone(), range, from);
         watch.connect().await?;
         Ok(Box::new(watch))
     }
@@ -138,7 +140,7 @@ impl Datastore for EtcdStore {
 
 impl std::fmt::Debug for EtcdStore {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("EtcdStore").field("endpoints", &self.config.endpoints).finish_non_exhaustive()
+        f.debug_struct("EtcdStore").field("endpoints", &self.members.endpoints()).finish_non_exhaustive()
     }
 }
 

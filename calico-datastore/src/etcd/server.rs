@@ -27,6 +27,26 @@ impl Server {
         server
     }
 
+    /// Starts the members of one cluster, and waits until each serves.
+    pub(super) async fn cluster(members: usize) -> Vec<Self> {
+        let ports: Vec<_> = (0..members).map(|_| free_port()).collect();
+        let name = |(number, port): (usize, &u16)| format!("m{number}=http://127.0.0.1:{port}");
+        let all = ports.iter().enumerate().map(name).collect::<Vec<_>>().join(",");
+        let mut servers = Vec::new();
+        for (number, peer_port) in ports.into_iter().enumerate() {
+            let extra = [format!("--name=m{number}"), format!("--initial-cluster={all}")].to_vec();
+            let directory = tempfile::tempdir().unwrap();
+            let client_port = free_port();
+            let mut server = Self { process: None, directory, client_port, peer_port, extra, scheme: "http" };
+            server.restart();
+            servers.push(server);
+        }
+        for server in &servers {
+            server.ready(server.config()).await;
+        }
+        servers
+    }
+
     /// Starts a server with further arguments, without waiting.
     pub(super) fn spawn(scheme: &'static str, extra: Vec<String>, directory: TempDir) -> Self {
         let mut server =

@@ -1,16 +1,18 @@
 //! The etcd store against a real server.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use calico_core::resource::{GlobalNetworkPolicySpec, Kind, Metadata, Object, Resource};
 use etcd_client::{CompactionOptions, DeleteOptions};
 
+use super::options::Access;
 use super::server::Server;
 use super::*;
 use crate::sync::{SyncEvent, SyncOptions, Syncer};
 use crate::testing::{Subject, conformance, next, tier};
-use crate::{Pem, WatchEvent, Write};
+use crate::{Pem, Precondition, WatchEvent, Write};
 
 async fn client(server: &Server) -> Client {
     Client::connect(server.config().endpoints, None).await.unwrap()
@@ -199,8 +201,148 @@ async fn certificates_are_checked_both_ways() {
     let text = std::fs::read_to_string(file("ca.pem")).unwrap();
     let inline = EtcdStore::connect(EtcdConfig { ca: Some(Pem::Text(text)), ..right.clone() }).await.unwrap();
     inline.list(&Scope::All).await.unwrap();
-    for wrong in [EtcdConfig { identity: None, ..right.clone() }, EtcdConfig { ca: Some(pem("client.pem")), ..right }] {
+    for wrong in [
+        EtcdConfig { identity: None, ..right.clone() },
+        EtcdConfig { ca: Some(pem("client.pem")), ..right.clone() },
+        // The machine's authorities, none of which has signed this.
+        EtcdConfig { ca: None, ..right.clone() },
+    ] {
         let error = EtcdStore::connect(wrong).await.unwrap().list(&Scope::All).await.unwrap_err();
         assert!(matches!(error, DatastoreError::Unavailable { .. }), "{error:?}");
     }
+
+    // A user and a password over the same connection.
+    let access = Access::read(&right).await.unwrap();
+    let endpoint = right.endpoints.first().unwrap();
+    let mut raw = Client::connect([endpoint.as_str()], Some(access.options(endpoint, false))).await.unwrap();
+    raw.user_add("root", "secret", None).await.unwrap();
+    raw.user_grant_role("root", "root").await.unwrap();
+    raw.auth_enable().await.unwrap();
+    let with = |password: &str| {
+        let credentials = Some(("root".to_owned(), password.to_owned()));
+        EtcdConfig { credentials, ..right.clone() }
+    };
+    EtcdStore::connect(with("secret")).await.unwrap().list(&Scope::All).await.unwrap();
+    let wrong = EtcdStore::connect(with("guess")).await.unwrap().list(&Scope::All).await.unwrap_err();
+    assert!(matches!(wrong, DatastoreError::Refused { .. }), "{wrong:?}");
+}
+
+/// Upstream's table of transactions, row by row: what a client of upstream would be told is what ours tells.
+#[tokio::test]
+async fn each_sort_of_write_maps_as_upstreams() {
+    let server = Server::start().await;
+    let store = connect(&server).await;
+    let mut raw = client(&server).await;
+    let (key, resource) = tier("t", 1.0);
+    let path = key::path(&key).unwrap();
+    let write = async |precondition, order: Option<f64>| {
+        let write = match order {
+            Some(order) => Write::put(key.clone(), precondition, tier("t", order).1, None),
+            None => Write::delete(key.clone(), precondition),
+        };
+        store.commit(write.into()).await.map(|mut committed| committed.remove(0))
+    };
+    let stale = Revision::from_raw(1);
+    // Absent: update and delete find nothing, with a revision or without.
+    for (precondition, order) in [
+        (Precondition::At(stale), Some(1.0)),
+        (Precondition::At(stale), None),
+        (Precondition::Present, None),
+        (Precondition::Present, Some(1.0)),
+    ] {
+        let error = write(precondition, order).await.unwrap_err();
+        assert!(error.is_not_found(), "{precondition:?} {order:?}: {error}");
+    }
+    assert!(store.get(&key).await.unwrap_err().is_not_found());
+
+    // Create: the revision is the transaction's, which is the key's; a second one meets the first.
+    let created = store.commit(Write::create(key.clone(), resource).into()).await.unwrap()[0].revision;
+    let found = raw.get(path.as_str(), None).await.unwrap();
+    assert_eq!((from_etcd(found.kvs()[0].mod_revision()), found.kvs()[0].version()), (created, 1));
+    let exists = write(Precondition::Absent, Some(2.0)).await.unwrap_err();
+    assert!(
+        matches!(&exists, DatastoreError::AlreadyExists { current: Some(current), .. } if current.revision == created),
+        "{exists:?}"
+    );
+
+    // Update and delete at a revision that is not the key's: conflict, with what is there.
+    for order in [Some(2.0), None] {
+        let conflict = write(Precondition::At(stale), order).await.unwrap_err();
+        assert!(
+            matches!(&conflict, DatastoreError::Conflict { current: Some(current), .. } if current.revision == created),
+            "{conflict:?}"
+        );
+    }
+    let updated = write(Precondition::At(created), Some(2.0)).await.unwrap().revision;
+    assert_eq!(store.get(&key).await.unwrap().revision, updated, "good for the next comparison at once");
+
+    // Apply: whatever is there, and also where nothing is.
+    let applied = write(Precondition::None, Some(3.0)).await.unwrap().revision;
+    let deleted = write(Precondition::At(applied), None).await.unwrap();
+    assert_eq!(deleted.previous.map(|previous| previous.revision), Some(applied));
+    write(Precondition::None, Some(4.0)).await.unwrap();
+    let deleted = write(Precondition::Present, None).await.unwrap();
+    assert!(deleted.previous.is_some());
+    assert_eq!(
+        write(Precondition::None, None).await.unwrap().previous,
+        None,
+        "nothing left, and no fault of the caller's"
+    );
+
+    // Deletion is of the exact key.
+    let (longer, resource) = tier("t-longer", 1.0);
+    store.commit(Write::create(longer.clone(), resource).into()).await.unwrap();
+    write(Precondition::None, None).await.unwrap();
+    assert!(store.get(&longer).await.is_ok());
+
+    // A life time is a lease of whole seconds, one for each write; a write without one drops it.
+    for (ttl, granted) in [(Duration::from_millis(90_900), 90), (Duration::from_millis(5_100), 5)] {
+        let (key, resource) = tier("leased", 1.0);
+        let change = crate::Change::Put { resource, base: None, ttl: Some(ttl) };
+        let path = key::path(&key).unwrap();
+        store.commit(Write { key, precondition: Precondition::None, change }.into()).await.unwrap();
+        let lease = raw.get(path, None).await.unwrap().kvs()[0].lease();
+        assert_eq!(raw.lease_client().time_to_live(lease, None).await.unwrap().granted_ttl(), granted);
+    }
+    let (key, resource) = tier("leased", 2.0);
+    let path = key::path(&key).unwrap();
+    store.commit(Write::put(key, Precondition::None, resource, None).into()).await.unwrap();
+    assert_eq!(raw.get(path, None).await.unwrap().kvs()[0].lease(), 0);
+}
+
+/// Pages are of one revision though somebody writes meanwhile: two keys at both ends are always written together.
+#[tokio::test]
+async fn a_listing_of_pages_is_no_mixture() {
+    let server = Server::start().await;
+    let store = Arc::new(connect(&server).await);
+    let writes = |names: Vec<String>, order: f64| -> Batch {
+        let one = |name: String| {
+            let (key, resource) = tier(&name, order);
+            Write::put(key, Precondition::None, resource, None)
+        };
+        names.into_iter().map(one).collect::<Vec<_>>().into()
+    };
+    for batch in 0..11 {
+        store.commit(writes((0..100).map(|one| format!("m{batch}-{one}")).collect(), 0.0)).await.unwrap();
+    }
+    let ends = || ["a".to_owned(), "z".to_owned()].to_vec();
+    store.commit(writes(ends(), 0.0)).await.unwrap();
+    let writer = tokio::spawn({
+        let store = Arc::clone(&store);
+        async move {
+            for order in 1.. {
+                store.commit(writes(ends(), f64::from(order))).await.unwrap();
+            }
+        }
+    });
+    let mut orders = std::collections::BTreeSet::new();
+    while orders.len() < 10 {
+        let listing = store.list(&Scope::Kind(Kind::Tier)).await.unwrap();
+        assert_eq!(listing.entries.len(), 1102);
+        let [first, last] =
+            [listing.entries.first(), listing.entries.last()].map(|entry| entry.unwrap().as_ref().unwrap());
+        assert_eq!(first.revision, last.revision);
+        orders.insert(first.revision.raw());
+    }
+    writer.abort();
 }

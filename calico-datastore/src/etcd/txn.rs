@@ -1,5 +1,6 @@
 //! Batches as transactions, in upstream's form: compare, then put or delete, else read what is there.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use calico_core::resource::ResourceKey;
@@ -137,7 +138,7 @@ impl Step {
 }
 
 /// Carries out a batch: leases first, then everything in one transaction.
-pub(super) async fn carry_out(client: Client, plan: Plan) -> Result<Vec<Committed>, DatastoreError> {
+pub(super) async fn carry_out(client: Client, plan: Arc<Plan>) -> Result<Vec<Committed>, DatastoreError> {
     let mut lease_client = client.lease_client();
     let mut leases = Vec::with_capacity(plan.steps.len());
     for step in &plan.steps {

@@ -1,18 +1,24 @@
 //! A watch on a range of keys.
 //!
 //! Upstream's watch ends with its connection and is never told of a compaction as such. This one takes up again after the last
-//! change it delivered, for some seconds; a compaction is [`DatastoreError::TooOld`] at once. Progress notifications move the
-//! place to take up from, so that a quiet range does not fall behind the compactions of a busy cluster.
+//! change it delivered, for some seconds, at whatever member answers (a member that has lost its leader ends its watches); a
+//! compaction is [`DatastoreError::TooOld`] at once.
+//!
+//! Progress notifications move the place to take up from, so that a quiet range does not fall behind the compactions of a busy
+//! cluster. They come when etcd sends them (`watch-progress-notify-interval`, 10 minutes by default). They are not asked for:
+//! servers before 3.4.25 and 3.5.8 answer such a request ahead of changes that they have not sent yet, which would be lost.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use etcd_client::{KeyValue, WatchClient, WatchOptions, WatchResponse, WatchStream};
+use etcd_client::{Client, KeyValue, WatchOptions, WatchResponse, WatchStream};
 use tokio::time::Instant;
 
 use super::error::{is_out_of_history, sort};
-use super::{decode, from_etcd, key_of, to_etcd, within};
+use super::members::{Members, Repeat};
+use super::{LARGEST_MESSAGE, decode, from_etcd, key_of, to_etcd, within};
 use crate::key::PathRange;
 use crate::{DatastoreError, Revision, Scope, Watch, WatchEvent};
 
@@ -23,7 +29,9 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const PAUSE: Duration = Duration::from_millis(200);
 
 pub(super) struct EtcdWatch {
-    client: WatchClient,
+    members: Arc<Members>,
+    /// Whose turn it was when the stream was opened.
+    turn: usize,
     scope: Scope,
     range: PathRange,
     cursor: Revision,
@@ -34,8 +42,8 @@ pub(super) struct EtcdWatch {
 }
 
 impl EtcdWatch {
-    pub(super) const fn new(client: WatchClient, scope: Scope, range: PathRange, from: Revision) -> Self {
-        Self { client, scope, range, cursor: from, stream: None, lost: None, buffer: VecDeque::new() }
+    pub(super) const fn new(members: Arc<Members>, scope: Scope, range: PathRange, from: Revision) -> Self {
+        Self { members, turn: 0, scope, range, cursor: from, stream: None, lost: None, buffer: VecDeque::new() }
     }
 
     /// Opens a stream after the cursor.
@@ -44,8 +52,14 @@ impl EtcdWatch {
             .with_range(self.range.end.as_str())
             .with_start_revision(to_etcd(self.cursor).saturating_add(1))
             .with_progress_notify();
-        let stream = within("watch", self.client.watch(self.range.start.as_str(), Some(options))).await?;
+        let watch = |client: Client| {
+            let (start, options) = (self.range.start.clone(), options.clone());
+            let mut client = client.watch_client().max_decoding_message_size(LARGEST_MESSAGE);
+            async move { within("watch", client.watch(start, Some(options))).await }
+        };
+        let stream = self.members.ask("watch", Repeat::Always, watch).await?;
         self.stream = Some(stream);
+        self.turn = self.members.turn();
         Ok(())
     }
 
@@ -69,6 +83,7 @@ impl EtcdWatch {
             Err(error) => sort("watch", error),
         };
         self.stream = None;
+        self.members.pass(self.turn);
         self.bear(error).await
     }
 

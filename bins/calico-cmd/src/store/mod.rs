@@ -233,7 +233,7 @@ impl Settings {
             (None, None) => None,
             _ => return Err(ConfigError::HalfIdentity),
         };
-        Ok(EtcdConfig { endpoints, credentials: given(self.username).zip(given(self.password)), ca, identity })
+        Ok(EtcdConfig { endpoints, discovery: None, credentials: given(self.username).zip(given(self.password)), ca, identity })
     }
 }
 

@@ -1,0 +1,150 @@
+//! Several members, members that die, and the history that goes on meanwhile: against real servers.
+
+use std::net::TcpListener;
+use std::time::Duration;
+
+use calico_core::resource::Kind;
+use etcd_client::CompactionOptions;
+
+use super::server::Server;
+use super::*;
+use crate::testing::{network_set, next, tier};
+use crate::{Precondition, WatchEvent, Write};
+
+fn put(name: &str) -> Batch {
+    let (key, resource) = tier(name, 1.0);
+    Write::put(key, Precondition::None, resource, None).into()
+}
+
+fn url(listener: &TcpListener) -> String {
+    format!("http://{}", listener.local_addr().unwrap())
+}
+
+fn of(endpoints: Vec<String>) -> EtcdConfig {
+    EtcdConfig { endpoints, ..EtcdConfig::default() }
+}
+
+#[tokio::test]
+async fn a_member_that_is_dead_is_passed_over() {
+    let server = Server::start().await;
+    let live = server.config().endpoints.remove(0);
+    // The listener is gone at once.
+    let dead = url(&TcpListener::bind("127.0.0.1:0").unwrap());
+    for endpoints in [
+        vec![dead.clone(), live.clone()],
+        vec![live.clone(), dead.clone()],
+        vec![dead.clone(), dead.clone(), live.clone()],
+    ] {
+        // Each sort of request as the first one.
+        let connect = async || EtcdStore::connect(of(endpoints.clone())).await.unwrap();
+        connect().await.commit(put("t")).await.expect("a write that was not sent goes to the next member");
+        assert!(connect().await.get(&tier("t", 1.0).0).await.is_ok());
+        let listing = connect().await.list(&Scope::All).await.unwrap();
+        let mut watch = connect().await.watch(&Scope::All, listing.revision).await.unwrap();
+        let store = connect().await;
+        for _ in 0..10 {
+            store.commit(put("t")).await.expect("and so do all that follow");
+        }
+        assert!(matches!(next(&mut watch).await, WatchEvent::Put(Ok(_))));
+    }
+    let error = EtcdStore::connect(of(vec![dead.clone(), dead])).await.unwrap().list(&Scope::All).await.unwrap_err();
+    assert!(error.is_retryable(), "{error:?}");
+}
+
+/// A member that takes connections and never says a word.
+#[tokio::test]
+async fn a_member_that_hangs_is_passed_over() {
+    let server = Server::start().await;
+    let live = server.config().endpoints.remove(0);
+    let mute = TcpListener::bind("127.0.0.1:0").unwrap();
+    let store = EtcdStore::connect(of(vec![url(&mute), live])).await.unwrap();
+    store.list(&Scope::All).await.expect("a read may be sent again");
+    store.commit(put("t")).await.expect("the next request goes where the last one was answered");
+}
+
+/// Which member leads, by the port that its clients use.
+async fn leader(servers: &[Server]) -> usize {
+    for (number, server) in servers.iter().enumerate() {
+        let mut raw = Client::connect(server.config().endpoints, None).await.unwrap();
+        let status = raw.status().await.unwrap();
+        if status.header().unwrap().member_id() == status.leader() {
+            return number;
+        }
+    }
+    panic!("the cluster has no leader");
+}
+
+/// Writes until it works.
+async fn insist(store: &EtcdStore, name: &str) {
+    let write = async {
+        while let Err(error) = store.commit(put(name)).await {
+            assert!(error.is_retryable(), "{error:?}");
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    };
+    crate::testing::within("a write", write).await;
+}
+
+#[tokio::test]
+async fn a_cluster_whose_leader_dies_goes_on_and_so_do_its_watches() {
+    let mut servers = Server::cluster(3).await;
+    let leader = leader(&servers).await;
+    // The one that dies is asked first.
+    let order = [leader, (leader + 1) % 3, (leader + 2) % 3];
+    let endpoints: Vec<_> = order.iter().flat_map(|number| servers[*number].config().endpoints).collect();
+    let store = EtcdStore::connect(of(endpoints)).await.unwrap();
+    store.commit(put("before")).await.unwrap();
+    let from = store.list(&Scope::All).await.unwrap().revision;
+    let mut watch = store.watch(&Scope::All, from).await.unwrap();
+    servers[leader].kill();
+    insist(&store, "after").await;
+    assert_eq!(next(&mut watch).await.key(), Some(&tier("after", 1.0).0), "the same watch, without a gap");
+
+    // The majority is lost and comes back.
+    servers[order[1]].kill();
+    assert!(store.list(&Scope::All).await.unwrap_err().is_retryable());
+    servers[order[1]].restart();
+    insist(&store, "late").await;
+    let listing = store.list(&Scope::All).await.unwrap();
+    assert_eq!(listing.entries.len(), 3, "nothing that was acknowledged is lost");
+}
+
+/// A watch that sees nothing for long is told how far it is, so that a compaction meanwhile does not concern it.
+#[tokio::test]
+async fn a_quiet_watch_keeps_up_with_compactions() {
+    let extra = ["--experimental-watch-progress-notify-interval=200ms".to_owned()].to_vec();
+    let mut server = Server::spawn("http", extra, tempfile::tempdir().unwrap());
+    server.ready(server.config()).await;
+    let store = EtcdStore::connect(server.config()).await.unwrap();
+    let from = store.list(&Scope::All).await.unwrap().revision;
+    let mut quiet = store.watch(&Scope::Kind(Kind::NetworkSet), from).await.unwrap();
+    let mut newest = from;
+    for round in 0..20 {
+        newest = store.commit(put(&format!("t{round}"))).await.unwrap()[0].revision;
+    }
+    let caught_up = async {
+        loop {
+            match quiet.next().await.unwrap() {
+                WatchEvent::Progress(revision) if revision == newest => break,
+                WatchEvent::Progress(_) => {}
+                other => panic!("nothing happened here: {other:?}"),
+            }
+        }
+    };
+    crate::testing::within("news of how far the watch is", caught_up).await;
+    let mut raw = Client::connect(server.config().endpoints, None).await.unwrap();
+    raw.compact(to_etcd(newest), Some(CompactionOptions::new().with_physical())).await.unwrap();
+    server.restart();
+    server.ready(server.config()).await;
+    let (key, set) = network_set("n", "s");
+    store.commit(Write::create(key.clone(), set).into()).await.unwrap();
+    assert_eq!(next(&mut quiet).await.key(), Some(&key), "taken up again behind the compaction");
+
+    // One that knows no better than the start is told at once.
+    let late = store.watch(&Scope::Kind(Kind::NetworkSet), from).await;
+    let told = match late {
+        Ok(mut watch) => crate::testing::within("the compaction", watch.next()).await.unwrap_err(),
+        Err(error) => error,
+    };
+    assert!(matches!(told, DatastoreError::TooOld { revision } if revision == from), "{told:?}");
+}
