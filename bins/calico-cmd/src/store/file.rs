@@ -52,49 +52,49 @@ struct ApiConfigSpec {
     etcd_cert: Option<String>,
     #[serde(rename = "etcdCACert")]
     etcd_ca_cert: Option<String>,
-    kubeconfig: Option<Value>,
-    kubeconfig_inline: Option<Value>,
+    kubeconfig: Option<String>,
+    kubeconfig_inline: Option<String>,
     #[serde(rename = "k8sAPIEndpoint")]
-    k8s_api_endpoint: Option<Value>,
-    k8s_key_file: Option<Value>,
-    k8s_cert_file: Option<Value>,
+    k8s_api_endpoint: Option<String>,
+    k8s_key_file: Option<String>,
+    k8s_cert_file: Option<String>,
     #[serde(rename = "k8sCAFile")]
-    k8s_ca_file: Option<Value>,
+    k8s_ca_file: Option<String>,
     #[serde(rename = "k8sAPIToken")]
-    k8s_api_token: Option<Value>,
+    k8s_api_token: Option<String>,
     #[serde(rename = "k8sInsecureSkipTLSVerify")]
-    k8s_insecure_skip_tls_verify: Option<Value>,
-    k8s_disable_node_poll: Option<Value>,
+    k8s_insecure_skip_tls_verify: Option<bool>,
+    k8s_disable_node_poll: Option<bool>,
     #[serde(rename = "usePodCIDR")]
-    use_pod_cidr: Option<Value>,
+    use_pod_cidr: Option<bool>,
     #[serde(rename = "k8sClientQPS")]
-    k8s_client_qps: Option<Value>,
-    k8s_client_burst: Option<Value>,
-    k8s_current_context: Option<Value>,
+    k8s_client_qps: Option<f32>,
+    k8s_client_burst: Option<i64>,
+    k8s_current_context: Option<String>,
     #[serde(rename = "calicoAPIGroup")]
-    calico_api_group: Option<Value>,
+    calico_api_group: Option<String>,
 }
 
 impl ApiConfigSpec {
     /// The first setting that only the Kubernetes datastore has.
     fn kubernetes(&self) -> Option<String> {
         let settings = [
-            ("kubeconfig", &self.kubeconfig),
-            ("kubeconfigInline", &self.kubeconfig_inline),
-            ("k8sAPIEndpoint", &self.k8s_api_endpoint),
-            ("k8sKeyFile", &self.k8s_key_file),
-            ("k8sCertFile", &self.k8s_cert_file),
-            ("k8sCAFile", &self.k8s_ca_file),
-            ("k8sAPIToken", &self.k8s_api_token),
-            ("k8sInsecureSkipTLSVerify", &self.k8s_insecure_skip_tls_verify),
-            ("k8sDisableNodePoll", &self.k8s_disable_node_poll),
-            ("usePodCIDR", &self.use_pod_cidr),
-            ("k8sClientQPS", &self.k8s_client_qps),
-            ("k8sClientBurst", &self.k8s_client_burst),
-            ("k8sCurrentContext", &self.k8s_current_context),
-            ("calicoAPIGroup", &self.calico_api_group),
+            ("kubeconfig", self.kubeconfig.is_some()),
+            ("kubeconfigInline", self.kubeconfig_inline.is_some()),
+            ("k8sAPIEndpoint", self.k8s_api_endpoint.is_some()),
+            ("k8sKeyFile", self.k8s_key_file.is_some()),
+            ("k8sCertFile", self.k8s_cert_file.is_some()),
+            ("k8sCAFile", self.k8s_ca_file.is_some()),
+            ("k8sAPIToken", self.k8s_api_token.is_some()),
+            ("k8sInsecureSkipTLSVerify", self.k8s_insecure_skip_tls_verify.is_some()),
+            ("k8sDisableNodePoll", self.k8s_disable_node_poll.is_some()),
+            ("usePodCIDR", self.use_pod_cidr.is_some()),
+            ("k8sClientQPS", self.k8s_client_qps.is_some()),
+            ("k8sClientBurst", self.k8s_client_burst.is_some()),
+            ("k8sCurrentContext", self.k8s_current_context.is_some()),
+            ("calicoAPIGroup", self.calico_api_group.is_some()),
         ];
-        settings.iter().find(|(_, value)| value.is_some()).map(|(name, _)| (*name).to_owned())
+        settings.iter().find(|(_, is_set)| *is_set).map(|(name, _)| (*name).to_owned())
     }
 }
 

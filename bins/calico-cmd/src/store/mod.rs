@@ -3,9 +3,11 @@
 //! [`resolve`] is a pure function of a configuration file's text and the environment; [`open()`] carries its answer out,
 //! [`PatientStore`] for as long as it takes. A file, where
 //! there is one, is complete: the environment is not merged in. In the environment every setting is looked up as `CALICO_<NAME>`
-//! first and as `<NAME>` second; a variable that is set but empty counts.
+//! first and as `<NAME>` second; a variable that is set but empty counts. A file of `KEY="value"` lines, as older tools had, is read as
+//! an environment of its own.
 
 mod file;
+mod lines;
 mod open;
 mod patient;
 
@@ -40,7 +42,7 @@ pub enum StoreConfig {
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct Sources<'a> {
-    /// Name and text of a `CalicoAPIConfig` file.
+    /// Name and text of a configuration file: a `CalicoAPIConfig` document, or lines of `KEY="value"` as the environment has them.
     pub file: Option<(&'a str, &'a str)>,
     /// The environment.
     pub environment: BTreeMap<String, String>,
@@ -62,6 +64,28 @@ impl<'a> Sources<'a> {
     fn variable(&self, name: &str) -> Option<&str> {
         let prefixed = self.environment.get(&format!("CALICO_{name}"));
         prefixed.or_else(|| self.environment.get(name)).map(String::as_str)
+    }
+
+    /// The variables of the Kubernetes datastore that upstream parses wherever they are set, whichever datastore is in use.
+    fn check(&self) -> Result<(), ConfigError> {
+        // Go's truth values.
+        let is_truth = |text: &str| {
+            let words = ["1", "t", "T", "TRUE", "true", "True", "0", "f", "F", "FALSE", "false", "False"];
+            words.contains(&text)
+        };
+        let rules: [Rule<'_>; 3] = [
+            (&["K8S_INSECURE_SKIP_TLS_VERIFY", "K8S_DISABLE_NODE_POLL", "USE_POD_CIDR"], "true or false", &is_truth),
+            (&["K8S_CLIENT_QPS"], "a number", &|text| text.parse::<f32>().is_ok()),
+            (&["K8S_CLIENT_BURST"], "a whole number", &|text| text.parse::<i64>().is_ok()),
+        ];
+        for (names, expected, is_right) in rules {
+            for name in names {
+                if let Some(given) = self.variable(name).filter(|given| !is_right(given)) {
+                    return Err(ConfigError::BadValue { name: (*name).into(), given: given.into(), expected });
+                }
+            }
+        }
+        Ok(())
     }
 
     fn has_variable(&self, prefix: &str) -> bool {
@@ -100,11 +124,25 @@ pub enum ConfigError {
         reason: String,
     },
     /// etcd without endpoints.
-    #[error("the etcdv3 datastore needs endpoints: set ETCD_ENDPOINTS, for example to http://127.0.0.1:2379")]
+    #[error(
+        "the etcdv3 datastore needs endpoints: set ETCD_ENDPOINTS, for example to http://127.0.0.1:2379, or ETCD_DISCOVERY_SRV"
+    )]
     NoEndpoints,
-    /// etcd by DNS.
-    #[error("finding etcd by DNS SRV records is not supported yet: replace ETCD_DISCOVERY_SRV by ETCD_ENDPOINTS")]
-    Discovery,
+    /// etcd's members are given, and a domain to find them.
+    #[error(
+        "etcd endpoints and a domain to find them by DNS are both given: set one of ETCD_ENDPOINTS and ETCD_DISCOVERY_SRV"
+    )]
+    EndpointsAndDiscovery,
+    /// A variable that must be a number or a truth value.
+    #[error("{name} is {given:?}: set it to {expected}, or not at all")]
+    BadValue {
+        /// The variable.
+        name: String,
+        /// Its value.
+        given: String,
+        /// What it may be.
+        expected: &'static str,
+    },
     /// Half a client identity.
     #[error("etcd client certificates need both a certificate and a key: set ETCD_CERT_FILE and ETCD_KEY_FILE")]
     HalfIdentity,
@@ -119,8 +157,11 @@ pub enum ConfigError {
 /// When the configuration names none that can be used.
 pub fn resolve(sources: &Sources<'_>) -> Result<Resolved, ConfigError> {
     let settings = match sources.file {
-        Some((name, text)) => file::read(name, text)?,
-        None => Settings::of_environment(sources),
+        Some((name, text)) => match lines::read(name, text)? {
+            Some(environment) => Settings::of_environment(&Sources { environment, ..Sources::default() })?,
+            None => file::read(name, text)?,
+        },
+        None => Settings::of_environment(sources)?,
     };
     let (chosen, warning) = match settings.datastore_type.as_deref().filter(|chosen| !chosen.is_empty()) {
         Some("sqlite") => (Type::Sqlite, None),
@@ -138,6 +179,9 @@ pub fn resolve(sources: &Sources<'_>) -> Result<Resolved, ConfigError> {
     };
     Ok(Resolved { config, warning })
 }
+
+/// Variables, what they may be, and whether a value is that.
+type Rule<'a> = (&'a [&'a str], &'static str, &'a dyn Fn(&str) -> bool);
 
 enum Type {
     Sqlite,
@@ -183,14 +227,17 @@ struct Settings {
 }
 
 impl Settings {
-    fn of_environment(sources: &Sources<'_>) -> Self {
+    fn of_environment(sources: &Sources<'_>) -> Result<Self, ConfigError> {
+        sources.check()?;
         let get = |name: &str| sources.variable(name).map(str::to_owned);
         let kubernetes = if get("KUBECONFIG").is_some_and(|path| !path.is_empty()) {
             Some("KUBECONFIG".into())
         } else {
-            sources.has_variable("K8S_").then(|| "K8S_…".into())
+            // The token's name is upstream's slip.
+            let names = ["K8S_", "K8SAPITOKEN"];
+            names.iter().find(|name| sources.has_variable(name)).map(|name| format!("{name}…"))
         };
-        Self {
+        Ok(Self {
             datastore_type: get("DATASTORE_TYPE"),
             path: get("DATASTORE_PATH"),
             endpoints: get("ETCD_ENDPOINTS"),
@@ -203,19 +250,19 @@ impl Settings {
             has_etcd: sources.has_variable("ETCD_"),
             kubernetes,
             ..Self::default()
-        }
+        })
     }
 
     fn etcd(self) -> Result<EtcdConfig, ConfigError> {
         let given = |text: Option<String>| text.filter(|text| !text.is_empty());
-        if given(self.discovery).is_some() {
-            return Err(ConfigError::Discovery);
-        }
-        let endpoints = given(self.endpoints).ok_or(ConfigError::NoEndpoints)?;
+        let endpoints = given(self.endpoints).unwrap_or_default();
         let endpoints: Vec<String> =
             endpoints.split(',').map(str::trim).filter(|url| !url.is_empty()).map(str::to_owned).collect();
-        if endpoints.is_empty() {
-            return Err(ConfigError::NoEndpoints);
+        let discovery = given(self.discovery);
+        match (endpoints.is_empty(), discovery.is_some()) {
+            (true, false) => return Err(ConfigError::NoEndpoints),
+            (false, true) => return Err(ConfigError::EndpointsAndDiscovery),
+            _ => {}
         }
         let files = [given(self.key_file), given(self.cert_file), given(self.ca_file)];
         let inline = [given(self.key), given(self.cert), given(self.ca)];
@@ -233,7 +280,8 @@ impl Settings {
             (None, None) => None,
             _ => return Err(ConfigError::HalfIdentity),
         };
-        Ok(EtcdConfig { endpoints, discovery: None, credentials: given(self.username).zip(given(self.password)), ca, identity })
+        let credentials = given(self.username).zip(given(self.password));
+        Ok(EtcdConfig { endpoints, discovery, credentials, ca, identity })
     }
 }
 

@@ -15,6 +15,8 @@ fn of_file(text: &str) -> Result<StoreConfig, ConfigError> {
     resolve(&sources).map(|resolved| resolved.config)
 }
 
+const HEADER: &str = "apiVersion: projectcalico.org/v3\nkind: CalicoAPIConfig\nmetadata: {}\nspec:\n";
+
 fn sqlite(path: &str) -> StoreConfig {
     StoreConfig::Sqlite { path: path.into() }
 }
@@ -43,9 +45,12 @@ fn any_etcd_variable_means_etcd() {
     let StoreConfig::Etcd(etcd) = config else { panic!("{config:?}") };
     assert_eq!(etcd.endpoints, ["http://a:2379", "http://b:2379"]);
     assert_eq!(of_environment(&[("ETCD_KEY_FILE", "/k")]), Err(ConfigError::NoEndpoints));
+    let config = of_environment(&[("ETCD_DISCOVERY_SRV", "example.com")]).unwrap();
+    let StoreConfig::Etcd(etcd) = config else { panic!("{config:?}") };
+    assert_eq!((etcd.discovery.as_deref(), etcd.endpoints.len()), (Some("example.com"), 0));
     assert_eq!(
-        of_environment(&[("DATASTORE_TYPE", "etcdv3"), ("ETCD_DISCOVERY_SRV", "example.com")]),
-        Err(ConfigError::Discovery)
+        of_environment(&[("ETCD_ENDPOINTS", "http://a:1"), ("ETCD_DISCOVERY_SRV", "example.com")]),
+        Err(ConfigError::EndpointsAndDiscovery)
     );
     assert_eq!(
         of_environment(&[("ETCD_ENDPOINTS", "http://a:1"), ("ETCD_CERT_FILE", "/c")]),
@@ -65,6 +70,104 @@ fn the_prefixed_name_wins_even_when_empty() {
     assert_eq!(config, Err(ConfigError::NoEndpoints));
 }
 
+/// Row by row, the settings of etcd: the file's field, the variable, and where the value arrives.
+#[test]
+fn each_setting_of_etcd_has_its_field_and_its_variable() {
+    type Read = fn(&EtcdConfig) -> String;
+    let rows: [(&str, &str, &str, &str, Read); 7] = [
+        ("etcdEndpoints", "ETCD_ENDPOINTS", "http://x:1", "", |etcd| etcd.endpoints.concat()),
+        ("etcdDiscoverySrv", "ETCD_DISCOVERY_SRV", "x.example", "", |etcd| etcd.discovery.clone().unwrap()),
+        ("etcdUsername", "ETCD_USERNAME", "u", "pe", |etcd| etcd.credentials.clone().unwrap().0),
+        ("etcdPassword", "ETCD_PASSWORD", "p", "ue", |etcd| etcd.credentials.clone().unwrap().1),
+        ("etcdKeyFile", "ETCD_KEY_FILE", "/k", "ce", |etcd| format!("{:?}", etcd.identity.as_ref().unwrap().1)),
+        ("etcdCertFile", "ETCD_CERT_FILE", "/c", "ke", |etcd| format!("{:?}", etcd.identity.as_ref().unwrap().0)),
+        ("etcdCACertFile", "ETCD_CA_CERT_FILE", "/ca", "e", |etcd| format!("{:?}", etcd.ca.as_ref().unwrap())),
+    ];
+    // What a setting has no effect without.
+    let companion = |letter: char| match letter {
+        'e' => ("etcdEndpoints", "ETCD_ENDPOINTS", "http://e:1"),
+        'u' => ("etcdUsername", "ETCD_USERNAME", "user"),
+        'p' => ("etcdPassword", "ETCD_PASSWORD", "word"),
+        'k' => ("etcdKeyFile", "ETCD_KEY_FILE", "/key"),
+        _ => ("etcdCertFile", "ETCD_CERT_FILE", "/cert"),
+    };
+    for (field, variable, value, companions, read) in rows {
+        let arrived = |config: Result<StoreConfig, ConfigError>| match config {
+            Ok(StoreConfig::Etcd(etcd)) => read(&etcd).trim_matches('"').to_owned(),
+            other => panic!("{field}: {other:?}"),
+        };
+        let prefixed = format!("CALICO_{variable}");
+        for (name, loser) in [(variable, None), (&prefixed, Some((variable, "loses")))] {
+            let environment = [(name, value)].into_iter().chain(loser);
+            let others = companions.chars().map(companion).map(|(_, variable, value)| (variable, value));
+            let environment: Vec<_> = environment.chain(others).collect();
+            assert_eq!(arrived(of_environment(&environment)), value, "{name}");
+            let text: String = environment.iter().map(|(name, value)| format!("{name}=\"{value}\"\n")).collect();
+            assert_eq!(arrived(of_file(&text)), value, "{name} as a line");
+        }
+        let others = companions.chars().map(companion).map(|(field, _, value)| (field, value));
+        let spec: String =
+            others.chain([(field, value)]).map(|(field, value)| format!("  {field}: {value}\n")).collect();
+        assert_eq!(arrived(of_file(&format!("{HEADER}{spec}"))), value, "{field}");
+    }
+}
+
+/// What only the Kubernetes datastore has: each field and variable asks for it, unless another is named; nonsense is nonsense.
+#[test]
+fn each_setting_of_kubernetes_is_known() {
+    let rows = [
+        ("kubeconfig", "KUBECONFIG", "/k", false),
+        ("k8sAPIEndpoint", "K8S_API_ENDPOINT", "https://k", false),
+        ("k8sKeyFile", "K8S_KEY_FILE", "/k", false),
+        ("k8sCertFile", "K8S_CERT_FILE", "/c", false),
+        ("k8sCAFile", "K8S_CA_FILE", "/ca", false),
+        ("k8sAPIToken", "K8SAPITOKEN", "token", false),
+        ("k8sInsecureSkipTLSVerify", "K8S_INSECURE_SKIP_TLS_VERIFY", "true", true),
+        ("k8sDisableNodePoll", "K8S_DISABLE_NODE_POLL", "true", true),
+        ("k8sClientQPS", "K8S_CLIENT_QPS", "1.5", true),
+        ("k8sClientBurst", "K8S_CLIENT_BURST", "100", true),
+        ("k8sCurrentContext", "K8S_CURRENT_CONTEXT", "c", false),
+        ("kubeconfigInline", "", "{}", false),
+        ("usePodCIDR", "", "true", false),
+        ("calicoAPIGroup", "", "g", false),
+    ];
+    let is_kubernetes = |config| matches!(config, Err(ConfigError::Kubernetes { .. }));
+    for (field, variable, value, is_typed) in rows {
+        let value_in_file = if field == "kubeconfigInline" { "'{}'" } else { value };
+        assert!(is_kubernetes(of_file(&format!("{HEADER}  {field}: {value_in_file}\n"))), "{field}");
+        let named = format!("{HEADER}  {field}: {value_in_file}\n  datastoreType: sqlite\n");
+        assert_eq!(of_file(&named), Ok(sqlite(DEFAULT_PATH)), "{field}");
+        if variable.is_empty() {
+            continue;
+        }
+        for name in [variable.to_owned(), format!("CALICO_{variable}")] {
+            assert!(is_kubernetes(of_environment(&[(&name, value)])), "{name}");
+            assert_eq!(of_environment(&[(&name, value), ("DATASTORE_TYPE", "sqlite")]), Ok(sqlite(DEFAULT_PATH)));
+            let is_bad = |value| matches!(of_environment(&[(&name, value)]), Err(ConfigError::BadValue { .. }));
+            assert_eq!((is_bad(""), is_bad("perhaps")), (is_typed, is_typed), "{name}");
+        }
+    }
+    assert!(matches!(of_environment(&[("USE_POD_CIDR", "")]), Err(ConfigError::BadValue { .. })));
+    assert_eq!(
+        of_environment(&[("USE_POD_CIDR", "true")]),
+        Ok(sqlite(DEFAULT_PATH)),
+        "says nothing about the datastore"
+    );
+    assert!(matches!(of_file(&format!("{HEADER}  usePodCIDR: perhaps\n")), Err(ConfigError::File(_))));
+}
+
+#[test]
+fn an_old_file_is_read_and_the_environment_is_not() {
+    let text = "# calico.cfg\nETCD_ENDPOINTS=\"https://a:1,https://b:1\"\nETCD_CA_CERT_FILE=\"/ca\"\nETCD_CERT_FILE=\"/c\"\n\
+        ETCD_KEY_FILE=\"/k\"\nCALICO_IP=\"\"\nCALICO_NO_DEFAULT_POOLS=\"true\"\nCALICO_LIBNETWORK_ENABLED=true\nCALICO_HOSTNAME=\"h\"\n";
+    let StoreConfig::Etcd(etcd) = of_file(text).unwrap() else { panic!() };
+    assert_eq!(etcd.endpoints, ["https://a:1", "https://b:1"]);
+    assert_eq!(etcd.identity, Some((Pem::File("/c".into()), Pem::File("/k".into()))));
+    assert_eq!(of_file("DATASTORE_TYPE=sqlite\n"), Ok(sqlite(DEFAULT_PATH)));
+    assert_eq!(of_file("CALICO_IP=\"\"\n"), Ok(sqlite(DEFAULT_PATH)), "the environment's endpoints do not count");
+    assert!(matches!(of_file("ETCD_ENDPOINTS=\"x\n"), Err(ConfigError::File(_))));
+}
+
 #[test]
 fn kubernetes_is_refused_with_a_reason() {
     for (name, value) in [("KUBECONFIG", "/k"), ("K8S_API_ENDPOINT", "https://k"), ("DATASTORE_TYPE", "kubernetes")] {
@@ -75,22 +178,21 @@ fn kubernetes_is_refused_with_a_reason() {
 
 #[test]
 fn a_file_is_complete_and_strict() {
-    let header = "apiVersion: projectcalico.org/v3\nkind: CalicoAPIConfig\nmetadata: {}\nspec:\n";
-    let config = of_file(&format!("{header}  datastoreType: sqlite\n  datastorePath: /d.db\n"));
+    let config = of_file(&format!("{HEADER}  datastoreType: sqlite\n  datastorePath: /d.db\n"));
     assert_eq!(config, Ok(sqlite("/d.db")));
     let text =
-        format!("{header}  etcdEndpoints: https://a:1\n  etcdUsername: u\n  etcdPassword: secret\n  etcdCACert: PEM\n");
+        format!("{HEADER}  etcdEndpoints: https://a:1\n  etcdUsername: u\n  etcdPassword: secret\n  etcdCACert: PEM\n");
     let StoreConfig::Etcd(etcd) = of_file(&text).unwrap() else { panic!() };
     assert_eq!(etcd.endpoints, ["https://a:1"]);
     assert!(!format!("{etcd:?}").contains("secret") && !format!("{etcd:?}").contains("\"PEM\""));
     for bad in ["  etcdEndpont: x\n", "  etcdEndpoints: 5\n", "  etcdEndpoints: a\n  etcdEndpoints: b\n"] {
-        assert!(matches!(of_file(&format!("{header}{bad}")), Err(ConfigError::File(_))), "{bad}");
+        assert!(matches!(of_file(&format!("{HEADER}{bad}")), Err(ConfigError::File(_))), "{bad}");
     }
     assert!(matches!(of_file("kind: Node\napiVersion: projectcalico.org/v3\n"), Err(ConfigError::File(_))));
     assert!(matches!(of_file(""), Err(ConfigError::File(_))));
-    let mixed = format!("{header}  etcdEndpoints: a\n  etcdCACert: PEM\n  etcdKeyFile: /k\n  etcdCertFile: /c\n");
+    let mixed = format!("{HEADER}  etcdEndpoints: a\n  etcdCACert: PEM\n  etcdKeyFile: /k\n  etcdCertFile: /c\n");
     assert_eq!(of_file(&mixed), Err(ConfigError::MixedPem));
-    assert!(matches!(of_file(&format!("{header}  kubeconfig: /k\n")), Err(ConfigError::Kubernetes { .. })));
+    assert!(matches!(of_file(&format!("{HEADER}  kubeconfig: /k\n")), Err(ConfigError::Kubernetes { .. })));
 }
 
 #[test]
