@@ -1,6 +1,6 @@
 //! Connections: how the file is made and opened, and the pool that reads use.
 
-use std::fs::OpenOptions;
+use std::fs::{File, OpenOptions};
 use std::io::ErrorKind;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -29,7 +29,10 @@ const BUSY_STEP: Duration = Duration::from_millis(1);
 /// Its directory must be there: one that is missing is a path mistyped or a disk not mounted, and a new file there a second cluster.
 pub(super) fn create(path: &Path) -> Result<(), SqliteError> {
     match OpenOptions::new().write(true).create_new(true).mode(0o600).open(path) {
-        Ok(_) => Ok(()),
+        // The name is as durable as what will be acknowledged under it. SQLite does so for its log.
+        Ok(_) => File::open(directory(path))
+            .and_then(|directory| directory.sync_all())
+            .map_err(|source| SqliteError::Open { path: path.to_owned(), source }),
         Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
         Err(source) => Err(no_file(path, source)),
     }

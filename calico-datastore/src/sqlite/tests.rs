@@ -15,6 +15,9 @@ use super::*;
 use crate::testing::{Subject, conformance, next, tier};
 use crate::{Precondition, WatchEvent, Write};
 
+mod crash;
+mod disk;
+
 /// Two handles of one file, as two processes have.
 struct TwoHandles {
     first: SqliteStore,
@@ -581,119 +584,4 @@ async fn a_watch_does_not_go_on_in_another_file() {
     let ended = crate::testing::within("the end of a watch on another file", watch.next()).await.unwrap_err();
     assert!(matches!(ended, DatastoreError::TooOld { .. }), "{ended:?}");
     assert_eq!(store.list(&Scope::All).await.unwrap().entries.len(), 3);
-}
-
-mod crash {
-    //! `kill -9` while writing: the test runs itself again as the writer.
-
-    use std::io::{BufRead, BufReader, Read, Write as _};
-    use std::process::{Child, Command, Stdio};
-
-    use super::*;
-
-    /// Names the file that the child writes to.
-    const FILE: &str = "CALICO_TEST_CRASH_FILE";
-
-    /// Rounds of start, write, kill. Few enough for every run of the tests, many enough to hit every stage of a commit.
-    const KILLS: u64 = 25;
-
-    /// In the child, writes for ever and reports each acknowledged write; otherwise does nothing.
-    #[test]
-    fn writer() {
-        let Some(file) = std::env::var_os(FILE) else { return };
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        runtime.block_on(async {
-            let store = SqliteStore::open(Path::new(&file)).unwrap();
-            let start = store.list(&Scope::All).await.unwrap().revision.raw();
-            for round in start.. {
-                // Two keys in one batch: they must never differ.
-                let writes = ["left", "right"].map(|side| {
-                    let (key, resource) = tier(side, round as f64);
-                    Write::put(key, Precondition::None, resource, None)
-                });
-                store.commit(Vec::from(writes).into()).await.unwrap();
-                let mut out = std::io::stdout();
-                writeln!(out, "ack {round}").unwrap();
-                out.flush().unwrap();
-            }
-        });
-    }
-
-    fn spawn(path: &Path) -> Child {
-        Command::new(std::env::current_exe().unwrap())
-            .args(["sqlite::tests::crash::writer", "--exact", "--nocapture"])
-            .env(FILE, path)
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap()
-    }
-
-    /// The last acknowledged round in what the child wrote.
-    fn acknowledged(line: &str) -> Option<u64> {
-        line.strip_prefix("ack ")?.trim().parse().ok()
-    }
-
-    async fn order(store: &SqliteStore, side: &str) -> Option<f64> {
-        match &*store.get(&tier(side, 0.0).0).await.ok()?.resource {
-            calico_core::resource::Resource::Tier(tier) => tier.spec.order,
-            other => panic!("a tier, not {other:?}"),
-        }
-    }
-
-    #[tokio::test]
-    async fn no_acknowledged_write_is_lost() {
-        let seed = std::process::id().into();
-        eprintln!("seed {seed}");
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("calico.db");
-        let mut random: u64 = seed;
-        for kill in 0..KILLS {
-            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            let mut child = spawn(&path);
-            let mut lines = BufReader::new(child.stdout.take().unwrap());
-            // Some acknowledged writes, then a moment that falls anywhere within the next ones.
-            let mut last = 0;
-            let mut line = String::new();
-            for _ in 0..1 + random % 7 {
-                loop {
-                    line.clear();
-                    assert!(lines.read_line(&mut line).unwrap() > 0, "the child ended by itself");
-                    if let Some(round) = acknowledged(&line) {
-                        last = round;
-                        break;
-                    }
-                }
-            }
-            std::thread::sleep(Duration::from_micros(random >> 32 & 0xfff));
-            child.kill().unwrap();
-            child.wait().unwrap();
-            let mut rest = String::new();
-            lines.read_to_string(&mut rest).unwrap();
-            last = rest.lines().filter_map(acknowledged).next_back().unwrap_or(last);
-
-            let connection = connection::open(&path).unwrap();
-            let verdict: String = connection.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
-            assert_eq!(verdict, "ok", "kill {kill}");
-            let store = SqliteStore::open(&path).unwrap();
-            let (left, right) = (order(&store, "left").await, order(&store, "right").await);
-            assert_eq!(left, right, "kill {kill}: half a batch");
-            assert!(left >= Some(last as f64), "kill {kill}: {last} was acknowledged, {left:?} is stored");
-        }
-    }
-
-    #[tokio::test]
-    async fn a_watch_follows_another_process() {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("calico.db");
-        let store = SqliteStore::open(&path).unwrap();
-        let from = store.list(&Scope::All).await.unwrap().revision;
-        let mut watch = store.watch(&Scope::Key(tier("left", 0.0).0), from).await.unwrap();
-        let mut child = spawn(&path);
-        for revision in from.raw() + 1..from.raw() + 51 {
-            assert_eq!(next(&mut watch).await.revision().raw(), revision, "every commit of the child, in order");
-        }
-        child.kill().unwrap();
-        child.wait().unwrap();
-    }
 }

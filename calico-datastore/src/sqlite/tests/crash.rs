@@ -1,0 +1,186 @@
+//! `kill -9` and the loss of power while writing: the test runs itself again as the writer.
+
+use std::io::{BufRead, BufReader, Read, Write as _};
+use std::process::{Child, Command, Stdio};
+
+use super::*;
+
+/// Names the file that the child writes to.
+const FILE: &str = "CALICO_TEST_CRASH_FILE";
+
+/// How many rounds of start, write, kill; and of start, write, loss of power.
+const ROUNDS: &str = "CALICO_TEST_CRASH_ROUNDS";
+
+/// Few enough for every run of the tests, many enough to hit every stage of a commit.
+const KILLS: u64 = 40;
+
+/// Each mounts the file system anew.
+const LOSSES: u64 = 5;
+
+fn rounds(default: u64) -> u64 {
+    std::env::var(ROUNDS).map_or(default, |text| text.parse().expect("a number of rounds"))
+}
+
+/// In the child, writes for ever and reports each acknowledged write; otherwise does nothing.
+#[test]
+fn writer() {
+    let Some(file) = std::env::var_os(FILE) else { return };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let store = SqliteStore::open(Path::new(&file)).unwrap();
+        let start = store.list(&Scope::All).await.unwrap().revision.raw();
+        for round in start.. {
+            // Two keys in one batch: they must never differ.
+            let writes = ["left", "right"].map(|side| {
+                let (key, resource) = tier(side, round as f64);
+                Write::put(key, Precondition::None, resource, None)
+            });
+            store.commit(Vec::from(writes).into()).await.unwrap();
+            let mut out = std::io::stdout();
+            writeln!(out, "ack {round}").unwrap();
+            out.flush().unwrap();
+        }
+    });
+}
+
+fn spawn(path: &Path) -> Child {
+    Command::new(std::env::current_exe().unwrap())
+        .args(["sqlite::tests::crash::writer", "--exact", "--nocapture"])
+        .env(FILE, path)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap()
+}
+
+/// The last acknowledged round in what the child wrote.
+fn acknowledged(line: &str) -> Option<u64> {
+    line.strip_prefix("ack ")?.trim().parse().ok()
+}
+
+async fn order(store: &SqliteStore, side: &str) -> Option<f64> {
+    match &*store.get(&tier(side, 0.0).0).await.ok()?.resource {
+        calico_core::resource::Resource::Tier(tier) => tier.spec.order,
+        other => panic!("a tier, not {other:?}"),
+    }
+}
+
+/// The file is whole, and has the last acknowledged round and no half of a batch.
+async fn check(path: &Path, last: u64, when: &str) {
+    let connection = connection::open(path).unwrap();
+    let verdict: String = connection.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
+    assert_eq!(verdict, "ok", "{when}");
+    let store = SqliteStore::open(path).unwrap();
+    let (left, right) = (order(&store, "left").await, order(&store, "right").await);
+    assert_eq!(left, right, "{when}: half a batch");
+    assert!(left >= Some(last as f64), "{when}: {last} was acknowledged, {left:?} is stored");
+}
+
+#[tokio::test]
+async fn no_acknowledged_write_is_lost() {
+    let seed = std::process::id().into();
+    eprintln!("seed {seed}");
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("calico.db");
+    let mut random: u64 = seed;
+    for kill in 0..rounds(KILLS) {
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let mut child = spawn(&path);
+        let mut lines = BufReader::new(child.stdout.take().unwrap());
+        // Some acknowledged writes, then a moment that falls anywhere within the next ones.
+        let mut last = 0;
+        let mut line = String::new();
+        for _ in 0..1 + random % 7 {
+            loop {
+                line.clear();
+                assert!(lines.read_line(&mut line).unwrap() > 0, "the child ended by itself");
+                if let Some(round) = acknowledged(&line) {
+                    last = round;
+                    break;
+                }
+            }
+        }
+        std::thread::sleep(Duration::from_micros(random >> 32 & 0xfff));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let mut rest = String::new();
+        lines.read_to_string(&mut rest).unwrap();
+        last = rest.lines().filter_map(acknowledged).next_back().unwrap_or(last);
+
+        check(&path, last, &format!("kill {kill}")).await;
+    }
+}
+
+#[tokio::test]
+async fn a_watch_follows_another_process() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("calico.db");
+    let store = SqliteStore::open(&path).unwrap();
+    let from = store.list(&Scope::All).await.unwrap().revision;
+    let mut watch = store.watch(&Scope::Key(tier("left", 0.0).0), from).await.unwrap();
+    let mut child = spawn(&path);
+    for revision in from.raw() + 1..from.raw() + 51 {
+        assert_eq!(next(&mut watch).await.revision().raw(), revision, "every commit of the child, in order");
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
+/// The last acknowledged round, for [`survivor`].
+const LAST: &str = "CALICO_TEST_CRASH_LAST";
+
+/// In the child that comes after a loss of power, looks at what is left; otherwise does nothing.
+#[tokio::test]
+async fn survivor() {
+    let (Some(file), Ok(last)) = (std::env::var_os(FILE), std::env::var(LAST)) else { return };
+    check(Path::new(&file), last.parse().unwrap(), "after the loss of power").await;
+}
+
+/// Makes a file system, and shuts it down while the writer writes: what was not synced is dropped, its journal included, as when
+/// the power fails. Then mounts it again and looks.
+const POWER: &str = r#"
+set -eu
+RANDOM=$SEED
+truncate -s 16M disk
+mkfs.ext4 -q -F disk
+mkdir at
+mount -o loop disk at
+for round in $(seq "$CALICO_TEST_CRASH_ROUNDS"); do
+    : > acknowledged
+    "$EXE" sqlite::tests::crash::writer --exact --nocapture >acknowledged &
+    writer=$!
+    wanted=$((1 + RANDOM % 20))
+    until [ "$(grep -c ^ack acknowledged)" -ge "$wanted" ]; do kill -0 $writer; sleep 0.0$((1 + RANDOM % 9)); done
+    python3 -c 'import fcntl, os, struct
+EXT4_IOC_SHUTDOWN, NOLOGFLUSH = 0x8004587D, 2
+fcntl.ioctl(os.open("at", os.O_RDONLY), EXT4_IOC_SHUTDOWN, struct.pack("I", NOLOGFLUSH))'
+    kill -9 $writer 2>/dev/null || true
+    wait $writer || true
+    umount at
+    mount -o loop disk at
+    CALICO_TEST_CRASH_LAST=$(grep ^ack acknowledged | tail -n 1 | cut -d ' ' -f 2) \
+        "$EXE" sqlite::tests::crash::survivor --exact --nocapture
+done
+umount at
+"#;
+
+#[test]
+fn no_acknowledged_write_is_lost_when_the_power_fails() {
+    let directory = tempfile::tempdir().unwrap();
+    let seed = std::process::id() % 0x7fff;
+    let run = Command::new("unshare")
+        .args(["--mount", "bash", "-c", POWER])
+        .current_dir(directory.path())
+        .env("EXE", std::env::current_exe().unwrap())
+        .env("SEED", seed.to_string())
+        .env(ROUNDS, rounds(LOSSES).to_string())
+        .env(FILE, directory.path().join("at/calico.db"))
+        .output()
+        .expect("this test runs the program `unshare`: install the package util-linux");
+    assert!(
+        run.status.success(),
+        "this test needs root, a loop device, mkfs.ext4 (package e2fsprogs) and python3; seed {seed}:\n{}{}",
+        String::from_utf8_lossy(&run.stdout),
+        String::from_utf8_lossy(&run.stderr)
+    );
+}
