@@ -1,6 +1,6 @@
 //! Faults on demand, as real stores have them.
 
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use crate::{Batch, DatastoreError};
@@ -12,6 +12,8 @@ pub struct Faults {
     /// Counts disconnections: a watch belongs to the connection on which it was opened.
     connection: AtomicU64,
     latency_micros: AtomicU64,
+    /// Objects in one page of a listing; zero for all.
+    page: AtomicUsize,
     failures: AtomicU32,
     conflicts: AtomicU32,
     lost_answers: AtomicU32,
@@ -23,6 +25,7 @@ impl Default for Faults {
             connected: AtomicBool::new(true),
             connection: AtomicU64::new(0),
             latency_micros: AtomicU64::new(0),
+            page: AtomicUsize::new(0),
             failures: AtomicU32::new(0),
             conflicts: AtomicU32::new(0),
             lost_answers: AtomicU32::new(0),
@@ -35,6 +38,12 @@ impl Faults {
     pub fn set_latency(&self, latency: Duration) {
         let micros = u64::try_from(latency.as_micros()).unwrap_or(u64::MAX);
         self.latency_micros.store(micros, Ordering::Relaxed);
+    }
+
+    /// Listings are read in pages of so many objects, all at one revision; zero reads all at once. Each page is a request of its own:
+    /// it takes its time, and what fails between two of them (a disconnection, a compaction) leaves a part of a listing, which is none.
+    pub fn set_page(&self, objects: usize) {
+        self.page.store(objects, Ordering::Relaxed);
     }
 
     /// The next `count` requests of any sort fail as unavailable, and do nothing.
@@ -75,6 +84,14 @@ impl Faults {
             return Err(unavailable(operation, "injected failure"));
         }
         Ok(())
+    }
+
+    /// How many requests a listing takes beyond the first.
+    pub(super) fn further_pages(&self, objects: usize) -> usize {
+        match self.page.load(Ordering::Relaxed) {
+            0 => 0,
+            page => objects.div_ceil(page).saturating_sub(1),
+        }
     }
 
     pub(super) fn conflict(&self, batch: &Batch) -> Result<(), DatastoreError> {

@@ -113,7 +113,14 @@ impl Datastore for MemoryStore {
     async fn list(&self, scope: &Scope) -> Result<Listing, DatastoreError> {
         key::range(scope)?;
         self.shared.faults.before("list").await?;
-        Ok(self.shared.current().list(scope))
+        let listing = self.shared.current().list(scope);
+        for _ in 0..self.shared.faults.further_pages(listing.entries.len()) {
+            self.shared.faults.before("list").await?;
+            if self.shared.state().compacted() > listing.revision.raw() {
+                return Err(DatastoreError::TooOld { revision: listing.revision });
+            }
+        }
+        Ok(listing)
     }
 
     async fn commit(&self, batch: Batch) -> Result<Vec<Committed>, DatastoreError> {

@@ -91,3 +91,35 @@ async fn a_short_history_forgets_the_oldest_first() {
     let mut watch = store.watch(&Scope::All, Revision::from_raw(1)).await.unwrap();
     assert!(matches!(next(&mut watch).await, WatchEvent::Put(Ok(stored)) if stored.key == tier("b", 1.0).0));
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_part_of_a_listing_is_none() {
+    let store = MemoryStore::new();
+    let create = |name: &str| Write::create(tier(name, 1.0).0, tier(name, 1.0).1);
+    store.commit((0..10).map(|one| create(&format!("t{one}"))).collect::<Vec<_>>().into()).await.unwrap();
+    store.faults().set_page(3);
+    store.faults().set_latency(Duration::from_secs(1));
+    let begin = || {
+        let store = store.clone();
+        tokio::spawn(async move { store.list(&Scope::All).await })
+    };
+    let half = Duration::from_millis(2500);
+
+    let listing = begin();
+    tokio::time::sleep(half).await;
+    store.inject(tier("late", 1.0).0, b"{}");
+    assert_eq!(listing.await.unwrap().unwrap().entries.len(), 10, "all pages are of the first one's revision");
+
+    let listing = begin();
+    tokio::time::sleep(half).await;
+    store.disconnect();
+    assert!(matches!(listing.await.unwrap(), Err(DatastoreError::Unavailable { .. })));
+    store.reconnect();
+
+    let listing = begin();
+    tokio::time::sleep(half).await;
+    store.inject(tier("later", 1.0).0, b"{}");
+    store.compact();
+    assert!(matches!(listing.await.unwrap(), Err(DatastoreError::TooOld { .. })));
+    assert_eq!(begin().await.unwrap().unwrap().entries.len(), 12);
+}

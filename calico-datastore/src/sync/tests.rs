@@ -71,8 +71,12 @@ enum Step {
     Put(u8),
     PutBad(u8),
     Delete(u8),
-    /// The watch delivers what it has.
-    Deliver,
+    /// The watch delivers what it has, some neighbours in the wrong order: of one key's changes the order is kept, of others' not.
+    Deliver(u16),
+    /// The watch delivers only so many, and is lost.
+    Break(u8),
+    /// The watch delivers its last changes once more, from an earlier place on.
+    Replay(u8),
     /// The watch is lost: what it has not delivered is skipped, and the scope is listed again.
     Relist,
     /// A listing fails.
@@ -86,7 +90,9 @@ fn step() -> impl Strategy<Value = Step> {
         4 => (0..6_u8).prop_map(Step::Put),
         1 => (0..6_u8).prop_map(Step::PutBad),
         3 => (0..6_u8).prop_map(Step::Delete),
-        3 => Just(Step::Deliver),
+        3 => any::<u16>().prop_map(Step::Deliver),
+        1 => (0..6_u8).prop_map(Step::Break),
+        1 => (0..9_u8).prop_map(Step::Replay),
         1 => Just(Step::Relist),
         1 => Just(Step::Fail),
         2 => Just(Step::Drain),
@@ -99,6 +105,8 @@ struct Twin {
     revision: u64,
     objects: BTreeMap<ResourceKey, Entry>,
     undelivered: Vec<WatchEvent>,
+    /// What the watch has delivered since the last listing.
+    delivered: Vec<WatchEvent>,
 }
 
 impl Twin {
@@ -124,6 +132,19 @@ impl Twin {
             let revision = Revision::from_raw(self.revision);
             self.undelivered.push(WatchEvent::Deleted { key, revision });
         }
+    }
+
+    /// What the watch has, with neighbours swapped where a bit says so, unless they are of one key.
+    fn deliver(&mut self, mut swaps: u16) -> Vec<WatchEvent> {
+        let mut events = std::mem::take(&mut self.undelivered);
+        for first in 1..events.len() {
+            if swaps & 1 == 1 && events[first - 1].key() != events[first].key() {
+                events.swap(first - 1, first);
+            }
+            swaps = swaps.rotate_right(1);
+        }
+        self.delivered.extend(events.iter().cloned());
+        events
     }
 
     fn listing(&self) -> Listing {
@@ -159,12 +180,22 @@ proptest! {
                 Step::PutBad(name) => twin.put(name, false),
                 Step::Delete(name) => twin.delete(name),
                 // A watch exists only after a listing.
-                Step::Deliver if listed => {
-                    twin.undelivered.drain(..).for_each(|event| merge.handle_event(scope, event));
+                Step::Deliver(swaps) if listed => {
+                    twin.deliver(swaps).into_iter().for_each(|event| merge.handle_event(scope, event));
                 }
-                Step::Deliver => {}
+                Step::Break(count) if listed => {
+                    let events = twin.undelivered.drain(..usize::from(count).min(twin.undelivered.len()));
+                    events.for_each(|event| merge.handle_event(scope, event));
+                    listed = false;
+                }
+                Step::Replay(count) if listed => {
+                    let from = twin.delivered.len().saturating_sub(count.into());
+                    twin.delivered[from..].iter().cloned().for_each(|event| merge.handle_event(scope, event));
+                }
+                Step::Deliver(_) | Step::Break(_) | Step::Replay(_) => {}
                 Step::Relist => {
                     twin.undelivered.clear();
+                    twin.delivered.clear();
                     merge.handle_listing(scope, twin.listing());
                     listed = true;
                 }
@@ -249,6 +280,32 @@ fn what_waits_is_merged_by_key_but_never_across_a_status() {
     consumer.drain(&mut merge);
     assert_eq!(consumer.updates, 2);
     assert_eq!(consumer.state, twin.picture());
+}
+
+/// Keys that changed while nobody took anything are what waits, however often each changed.
+#[test]
+fn what_waits_is_bounded_by_the_keys_and_not_by_the_changes() {
+    for keys in [1, 10, 200] {
+        let mut merge = Merge::new(1);
+        let scope = merge.scope_ids().next().unwrap();
+        let mut twin = Twin::default();
+        merge.handle_listing(scope, twin.listing());
+        Consumer::default().drain(&mut merge);
+        for round in 0..20_000_u32 {
+            let name = u8::try_from(round % keys).unwrap();
+            if round % 7 == 0 {
+                twin.delete(name)
+            } else {
+                twin.put(name, true)
+            }
+            twin.undelivered.drain(..).for_each(|event| merge.handle_event(scope, event));
+            assert!(merge.backlog() <= keys as usize, "{} wait for {keys} keys", merge.backlog());
+        }
+        let mut consumer = Consumer::default();
+        consumer.drain(&mut merge);
+        assert!(consumer.updates <= keys as usize);
+        assert_eq!(consumer.state, twin.picture());
+    }
 }
 
 async fn until(syncer: &mut Syncer, consumer: &mut Consumer, what: &str, done: impl Fn(&Consumer) -> bool) {
@@ -336,6 +393,62 @@ impl Datastore for Unwatchable {
     }
 }
 
+/// Counts the changes that its watches have handed out.
+struct Counting(MemoryStore, Arc<std::sync::atomic::AtomicUsize>);
+
+struct CountingWatch(Box<dyn Watch>, Arc<std::sync::atomic::AtomicUsize>);
+
+#[async_trait::async_trait]
+impl Datastore for Counting {
+    async fn get(&self, key: &ResourceKey) -> Result<Stored, DatastoreError> {
+        self.0.get(key).await
+    }
+
+    async fn list(&self, scope: &Scope) -> Result<Listing, DatastoreError> {
+        self.0.list(scope).await
+    }
+
+    async fn commit(&self, batch: Batch) -> Result<Vec<Committed>, DatastoreError> {
+        self.0.commit(batch).await
+    }
+
+    async fn watch(&self, scope: &Scope, from: Revision) -> Result<Box<dyn Watch>, DatastoreError> {
+        Ok(Box::new(CountingWatch(self.0.watch(scope, from).await?, Arc::clone(&self.1))))
+    }
+}
+
+#[async_trait::async_trait]
+impl Watch for CountingWatch {
+    async fn next(&mut self) -> Result<WatchEvent, DatastoreError> {
+        let event = self.0.next().await;
+        self.1.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        event
+    }
+}
+
+/// All that a syncer holds between the store and a consumer that sleeps: its two channels and the backlog.
+#[tokio::test(start_paused = true)]
+async fn a_sleeping_consumer_stops_the_watch_after_a_bounded_number_of_changes() {
+    const BACKLOG: usize = 100;
+    const CHANGES: usize = 5000;
+    let store = MemoryStore::new();
+    let taken = Arc::new(std::sync::atomic::AtomicUsize::new(0));
+    let options = SyncOptions { channel: 1, backlog: BACKLOG, ..SyncOptions::default() };
+    let counting = Arc::new(Counting(store.clone(), Arc::clone(&taken)));
+    let mut syncer = Syncer::start(counting, vec![Scope::All], options);
+    let mut consumer = Consumer::default();
+    until(&mut syncer, &mut consumer, "in sync", |consumer| consumer.status() == Some(SyncStatus::InSync)).await;
+    for name in 0..CHANGES {
+        store.commit(create(&format!("t{name}"))).await.unwrap();
+        tokio::task::yield_now().await;
+    }
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    let held = taken.load(std::sync::atomic::Ordering::Relaxed);
+    // One batch in the consumer's channel, one backlog behind it, the full inbox, and one in the hand of each of three tasks.
+    assert!((BACKLOG..=2 * BACKLOG + 256 + 3).contains(&held), "{held} of {CHANGES} changes are held");
+    until(&mut syncer, &mut consumer, "all of them", |consumer| consumer.state.len() == CHANGES).await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_store_that_cannot_be_watched_is_listed_again_and_told_of() {
     let store = MemoryStore::new();
@@ -368,4 +481,106 @@ async fn a_slow_consumer_holds_the_watch_back_and_gets_the_newest() {
         orders.filter(|order| *order >= 4950.0).count() == 50
     };
     until(&mut syncer, &mut consumer, "the newest of all", newest).await;
+}
+
+/// What happens to a store that a syncer follows.
+#[derive(Debug, Clone)]
+enum Trouble {
+    Put(u8),
+    PutBad(u8),
+    Delete(u8),
+    Disconnect,
+    Reconnect,
+    Compact,
+    Fail(u8),
+    /// Each request takes so many milliseconds.
+    Slow(u8),
+    /// Listings come in pages of so many objects.
+    Pages(u8),
+    /// So many milliseconds pass.
+    Wait(u16),
+    /// The consumer takes one event, if there is one.
+    Take,
+}
+
+fn trouble() -> impl Strategy<Value = Trouble> {
+    prop_oneof![
+        6 => (0..12_u8).prop_map(Trouble::Put),
+        1 => (0..12_u8).prop_map(Trouble::PutBad),
+        4 => (0..12_u8).prop_map(Trouble::Delete),
+        1 => Just(Trouble::Disconnect),
+        2 => Just(Trouble::Reconnect),
+        1 => Just(Trouble::Compact),
+        1 => (0..3_u8).prop_map(Trouble::Fail),
+        1 => (0..50_u8).prop_map(Trouble::Slow),
+        1 => (0..4_u8).prop_map(Trouble::Pages),
+        5 => (0..400_u16).prop_map(Trouble::Wait),
+        3 => Just(Trouble::Take),
+    ]
+}
+
+/// Of two kinds, so that two scopes interleave.
+fn object(name: u8) -> (ResourceKey, Arc<Resource>) {
+    if name.is_multiple_of(2) { tier(&format!("t{name}"), 1.0) } else { network_set("n", &format!("s{name}")) }
+}
+
+impl Trouble {
+    async fn happen(self, store: &MemoryStore, syncer: &mut Syncer, consumer: &mut Consumer) {
+        match self {
+            // Past the faults, as somebody else's connection would.
+            Self::Put(name) => {
+                let (key, resource) = object(name);
+                store.inject(key, resource.encode().to_string().as_bytes());
+            }
+            Self::PutBad(name) => drop(store.inject(object(name).0, b"no JSON")),
+            Self::Delete(name) => drop(store.commit(Write::delete(object(name).0, Precondition::None).into()).await),
+            Self::Disconnect => store.disconnect(),
+            Self::Reconnect => store.reconnect(),
+            Self::Compact => store.compact(),
+            Self::Fail(count) => store.faults().fail_next(count.into()),
+            Self::Slow(millis) => store.faults().set_latency(Duration::from_millis(millis.into())),
+            Self::Pages(objects) => store.faults().set_page(objects.into()),
+            Self::Wait(millis) => tokio::time::sleep(Duration::from_millis(millis.into())).await,
+            Self::Take => {
+                if let Ok(Some(event)) = tokio::time::timeout(Duration::from_millis(1), syncer.next()).await {
+                    consumer.take(event);
+                }
+            }
+        }
+    }
+}
+
+/// The store is its own naive twin: when the trouble is over, a listing of it is what the consumer must have.
+async fn survives(troubles: Vec<Trouble>) {
+    let store = MemoryStore::with_history(8);
+    let options = SyncOptions { channel: 1, backlog: 4, ..SyncOptions::default() };
+    let scopes = vec![Scope::Kind(Kind::Tier), Scope::Kind(Kind::NetworkSet)];
+    let mut syncer = Syncer::start(Arc::new(store.clone()), scopes, options);
+    let mut consumer = Consumer::default();
+    for trouble in troubles {
+        trouble.happen(&store, &mut syncer, &mut consumer).await;
+    }
+    store.faults().fail_next(0);
+    store.faults().set_latency(Duration::ZERO);
+    store.reconnect();
+    let mut twin = Twin::default();
+    for entry in store.list(&Scope::All).await.unwrap().entries {
+        let key = entry.as_ref().map_or_else(|bad| bad.key.clone(), |stored| stored.key.clone());
+        twin.objects.insert(key, entry);
+    }
+    until(&mut syncer, &mut consumer, "what the store has", |consumer| {
+        let is_there = consumer.state == twin.picture() && consumer.faults == twin.faults();
+        is_there && consumer.status() == Some(SyncStatus::InSync)
+    })
+    .await;
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: ProptestConfig::default().cases.min(2000), ..ProptestConfig::default() })]
+
+    #[test]
+    fn nothing_is_missed_whatever_happens_to_the_store(troubles in proptest::collection::vec(trouble(), 0..80)) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
+        runtime.block_on(survives(troubles));
+    }
 }
