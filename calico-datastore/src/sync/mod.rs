@@ -11,6 +11,7 @@
 mod backoff;
 mod driver;
 mod merge;
+pub mod scopes;
 #[cfg(test)]
 mod tests;
 
