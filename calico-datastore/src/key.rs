@@ -7,6 +7,8 @@
 //! Invariants: `parse(path(key)) == key` for every key that has a path, two keys never share one, and every key in a scope
 //! lies in the scope's range (the range may hold more: filter with [`Scope::contains`]).
 
+pub mod model;
+
 use std::sync::Arc;
 
 use calico_core::net::{Cidr, Family};

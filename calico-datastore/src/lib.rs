@@ -9,6 +9,7 @@
 //! | [`sync`] | follows a store for ever: listings and watches merged into ordered updates |
 //! | [`client`] | what operators' tools and the agent write through: defaults, identity, protection of built-in objects |
 //! | [`ipam`] | addresses out of pools, over any store |
+//! | [`model`] | keys of upstream's older model: Felix' status, and what Typha and confd say |
 //! | `testing` (feature) | the conformance suite that every store passes |
 //!
 //! A store, a client that writes through it, and a syncer that follows it:
@@ -66,6 +67,7 @@ pub mod testing;
 pub use clock::{Clock, IdSource, SystemClock, SystemIds};
 pub use error::DatastoreError;
 pub use etcd_config::{EtcdConfig, Pem};
+pub use key::model;
 pub use revision::Revision;
 pub use store::{
     BadObject, Batch, Change, Committed, Datastore, Entry, Listing, MAX_BATCH, Precondition, Scope, Stored, Watch,
