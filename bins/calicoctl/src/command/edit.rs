@@ -33,11 +33,27 @@ struct One {
     namespace: Option<String>,
 }
 
+const PATCHES: &str = "\
+Examples:
+  calicoctl patch ippool pool-1 -p '{\"spec\": {\"natOutgoing\": true}}'
+  calicoctl patch np web -n shop -p 'spec: {order: null}'      null removes a field
+  calicoctl patch netsets bad -n shop -t json -p '[{op: remove, path: /spec/nets/0}]'
+
+Lists are replaced whole by strategic and merge, but strategic adds to metadata.finalizers
+and merges metadata.ownerReferences by uid. Name, namespace and kind cannot be changed.";
+
+const LABELS: &str = "\
+Examples:
+  calicoctl label node host-1 rack=r1
+  calicoctl label node host-1 rack=r2 --overwrite
+  calicoctl label node host-1 rack --remove";
+
 #[derive(Debug, Clone, Args)]
+#[command(after_help = PATCHES)]
 pub(crate) struct PatchArgs {
     #[command(flatten)]
     one: One,
-    /// The patch, JSON or YAML. Fields that only newer versions know stay, even if the patch removes them
+    /// The patch, JSON or YAML. What only newer versions know stays, even if the patch removes it
     // A list in YAML begins with a hyphen.
     #[arg(short, long, allow_hyphen_values = true)]
     patch: String,
@@ -47,6 +63,7 @@ pub(crate) struct PatchArgs {
 }
 
 #[derive(Debug, Clone, Args)]
+#[command(after_help = LABELS)]
 pub(crate) struct LabelArgs {
     #[command(flatten)]
     one: One,
@@ -78,7 +95,11 @@ pub(super) async fn patch(args: &PatchArgs, config: Option<&Path>, context: &mut
     let client = context.client(config).await?;
     let change = |document: &mut Value| patch.apply(document).map_err(Refusal::Misfit);
     match edit(&client, &key, change).await {
-        Ok(Edited { resource, document, lost }) => {
+        Ok(Edited { resource, document, lost, keeps }) => {
+            if keeps {
+                let kept = "fields of the stored resource that only newer versions know stay, though the patch leaves them out";
+                writeln!(context.stderr, "warning: {key}: {kept}")?;
+            }
             let mut written = patch.written;
             written.value = document;
             warn(&Item { kind: key.kind(), resource, document: written, lost }, context)?;
@@ -187,6 +208,8 @@ struct Edited {
     document: Value,
     /// Fields of newer versions that are gone.
     lost: Vec<String>,
+    /// Whether fields of newer versions stay that the change took away.
+    keeps: bool,
 }
 
 /// Reads the resource, changes its document and writes it, if it is right. A write of somebody else in between is no conflict: the
@@ -207,13 +230,14 @@ async fn edit(
         if let Some(metadata) = resource.metadata_mut() {
             again = *metadata.resource_version.get_or_insert_with(|| revision.clone()) == revision;
         }
-        let lost = merge_newer(key.kind(), &stored.raw, document.clone()).lost;
+        let merged = merge_newer(key.kind(), &stored.raw, document.clone());
+        let keeps = merged.document != document;
         let draft = Draft { resource: resource.clone(), document: Some(document.clone()) };
         match client.update(draft).await {
             Err(error) if error.is_conflict() && again && attempts.next().is_some() => {}
             Err(ClientError::Invalid { faults }) => return Err(Refusal::Faults(faults)),
             Err(error) => return Err(Refusal::Write(write::told(&error, &resource))),
-            Ok(_) => return Ok(Edited { resource, document, lost }),
+            Ok(_) => return Ok(Edited { resource, document, lost: merged.lost, keeps }),
         }
     }
 }

@@ -156,6 +156,9 @@ fn what_newer_versions_stored_stays() {
     let stored = raw(&cluster, key.clone());
     assert_eq!((&stored["spec"]["future"], &stored["spec"]["order"]), (&json!({"a": [1], "b": 2}), &json!(3)));
     assert_eq!((&stored["metadata"]["uid"], &stored["metadata"]["labels"]["a"]), (&json!("u"), &json!("b")));
+    let run = patch(&cluster, "gnp newer", "{spec: {future: null}}");
+    assert!(run.code == 0 && run.stderr.starts_with("warning: GlobalNetworkPolicy(newer): fields "), "{run:?}");
+    assert_eq!(raw(&cluster, key.clone())["spec"]["future"], stored["spec"]["future"]);
     let run = patch(&cluster, "gnp newer", "{spec: {ingress: [{action: Allow}]}}");
     assert!(run.code == 0 && run.stderr.contains("the field spec.ingress[1].later of the stored resource"), "{run:?}");
 }

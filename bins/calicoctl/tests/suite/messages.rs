@@ -166,6 +166,8 @@ fn help_is_for_people() {
         ("help", "--help"),
         ("help-apply", "apply --help"),
         ("help-get", "get --help"),
+        ("help-patch", "patch --help"),
+        ("help-label", "label --help"),
         ("version", "version --client"),
     ] {
         golden(&format!("{name}.txt"), &Cluster::new().done(line, ""));
