@@ -1,6 +1,6 @@
 //! Kubernetes' dialect of JSONPath, as `-o jsonpath=` of its tools: text with expressions in braces.
 //!
-//! In comes a template, parsed once, and a document; out comes text. An expression is a path (`.a.b`, `['a.b']`, `[0]`, `[-1]`, `[0:2]`,
+//! In comes a template, parsed once, and a document; out comes text. An expression is a path (`.a.b`, `['a.b']`, `.*`, `[0]`, `[-1]`, `[0:2]`,
 //! `[0,2]`, `[*]`, `..name`, `[?(@.a=="b")]`), quoted text (`"\n"`), or `range PATH` … `end`. Paths begin at the document, in a range at
 //! its element; `$` and `@` both mean that, as there. Names that are absent print nothing. What a path finds is separated by spaces.
 
@@ -10,7 +10,11 @@ mod tests;
 
 use std::cmp::Ordering;
 
+use calico_core::resource::clipped;
 use serde_json::Value;
+
+/// Most characters of a value that a message shows.
+const MAX_SHOWN: usize = 80;
 
 /// A template.
 #[derive(Debug, Clone, PartialEq)]
@@ -123,17 +127,13 @@ fn take<'v>(step: &Step, value: &'v Value, next: &mut Vec<&'v Value>) -> Result<
         (Step::Names(names), Value::Object(members)) => next.extend(names.iter().filter_map(|name| members.get(name))),
         (Step::Elements(places), Value::Array(items)) => {
             for place in places {
-                let item = usize::try_from(from_start(*place, items.len())).ok().and_then(|place| items.get(place));
-                next.push(
-                    item.ok_or_else(|| format!("array index out of bounds: index {place}, length {}", items.len()))?,
-                );
+                let place = from_start(*place, items.len());
+                let item = usize::try_from(place).ok().and_then(|place| items.get(place));
+                next.push(item.ok_or_else(|| out_of_bounds(place, items.len()))?);
             }
         }
         (Step::Slice { from, to, step }, Value::Array(items)) => {
-            let bound = |place: i64| usize::try_from(from_start(place, items.len()).max(0)).unwrap_or(usize::MAX);
-            let from = from.map_or(0, bound);
-            let to = to.map_or(usize::MAX, bound).min(items.len());
-            next.extend(items.iter().take(to).skip(from).step_by(*step));
+            next.extend(cut(items, *from, *to)?.iter().step_by(*step))
         }
         (Step::All, Value::Array(items)) => next.extend(items),
         (Step::All, Value::Object(members)) => next.extend(members.values()),
@@ -145,10 +145,31 @@ fn take<'v>(step: &Step, value: &'v Value, next: &mut Vec<&'v Value>) -> Result<
                 }
             }
         }
+        (Step::Elements(_) | Step::Slice { .. } | Step::Filter(_), value) if !value.is_null() => {
+            return Err(format!("{} is not an array", clipped(shown(value), MAX_SHOWN)));
+        }
         // Of a value of another form there is nothing: fields may be absent, and so what is in them.
         _ => {}
     }
     Ok(())
+}
+
+/// Elements from one place to before another; as there, places beyond the end are errors, unless nothing is asked for.
+fn cut(items: &[Value], from: Option<i64>, to: Option<i64>) -> Result<&[Value], String> {
+    let length = items.len();
+    let bound = |place: i64| usize::try_from(from_start(place, length)).map_err(|_| out_of_bounds(place, length));
+    let (from, to) = (from.map_or(Ok(0), bound)?, to.map_or(Ok(length), bound)?);
+    if from == to {
+        return Ok(&[]);
+    }
+    items.get(from..to).ok_or_else(|| match from < length {
+        true => format!("no elements from {from} to {to} of an array of {length}"),
+        false => out_of_bounds(i64::try_from(from).unwrap_or(i64::MAX), length),
+    })
+}
+
+fn out_of_bounds(place: i64, length: usize) -> String {
+    format!("array index out of bounds: index {place}, length {length}")
 }
 
 fn from_start(place: i64, length: usize) -> i64 {

@@ -122,9 +122,13 @@ impl Parser {
         if !self.accept("$") {
             self.accept("@");
         }
-        // As there, the first name may stand without its dot.
         if self.at == start && self.peek().is_some_and(|next| next.is_alphabetic() || next == '_') {
-            steps.push(Step::Names(vec![self.name()?]));
+            let name = self.name()?;
+            return Err(format!("unrecognized identifier {name}: a path begins with a dot"));
+        }
+        // Nothing at all is the document.
+        if self.peek() == Some('}') {
+            return Ok(steps);
         }
         loop {
             if self.accept("..") {
@@ -179,7 +183,7 @@ impl Parser {
         match self.peek() {
             Some('*') => {
                 self.at += 1;
-                Ok(Step::All)
+                Ok(Step::Slice { from: None, to: None, step: 1 })
             }
             Some('?') => {
                 self.at += 1;

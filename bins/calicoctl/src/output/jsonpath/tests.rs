@@ -23,7 +23,10 @@ fn expressions() {
         ("plain", "plain"),
         ("", ""),
         ("{.kind}", "List"),
-        ("{$.kind} {@.kind} {kind}", "List List List"),
+        ("{$.kind} {@.kind}", "List List"),
+        ("{range .items[*]}{$.kind}{$.metadata.name}{end}", "ab"),
+        ("{.items[0].spec.nets[2:2]}{.items[0].spec.nets[9:9]}", ""),
+        ("{.items[0].metadata.labels}{.items[0].metadata.labels.*}", "{\"app.io/x\":\"1\"}1"),
         ("{.items[*].metadata.name}", "a b"),
         ("{.items[0].metadata.name}-{.items[-1].metadata.name}", "a-b"),
         ("{.items[0,1].metadata['name']}", "a b"),
@@ -55,7 +58,14 @@ fn what_is_wrong_is_said() {
         ("{.kind", "expected } (character 7 of the template)"),
         ("{end}", "end without range (character 6 of the template)"),
         ("{range .items[*]}x", "range without {end} (character 19 of the template)"),
-        ("{}", "expected a path such as .metadata.name, text in quotes, range or end (character 2 of the template)"),
+        ("{#}", "expected a path such as .metadata.name, text in quotes, range or end (character 2 of the template)"),
+        ("{kind}", "unrecognized identifier kind: a path begins with a dot (character 6 of the template)"),
+        ("{.items[5:]}", "array index out of bounds: index 5, length 2"),
+        ("{.items[:3]}", "no elements from 0 to 3 of an array of 2"),
+        ("{.items[1:0]}", "no elements from 1 to 0 of an array of 2"),
+        ("{.items[-9]}", "array index out of bounds: index -7, length 2"),
+        ("{.kind[*]}", "List is not an array"),
+        ("{.items[0].metadata[0]}", "{\"name\":\"a\",\"labels\":{\"app.io/x\":\"1\"}} is not an array"),
         ("{.items[x]}", "expected a number, *, a name in quotes, or a filter ?(…) (character 9 of the template)"),
         ("{.items[0.5]}", "0.5 is not a whole number (character 12 of the template)"),
         ("{.items[::0]}", "the step must be greater than zero (character 12 of the template)"),
@@ -68,6 +78,7 @@ fn what_is_wrong_is_said() {
     ] {
         assert_eq!(rendered(template), Err(told.to_owned()), "{template}");
     }
+    assert_eq!(rendered("{}"), rendered("{@}"));
     assert!(rendered(&"{range .items[*]}".repeat(100_000)).is_err());
     assert!(rendered(&format!("{{{}", ".a[?(@".repeat(100_000))).is_err());
 }

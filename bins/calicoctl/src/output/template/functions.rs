@@ -48,7 +48,7 @@ pub(super) fn call(name: &str, values: &[Value], as_number: &str) -> Result<Valu
         ("index", [value, places @ ..]) => places.iter().try_fold(value.clone(), |value, place| index(&value, place)),
         ("slice", [value, from]) => slice(value, from, None),
         ("slice", [value, from, to]) => slice(value, from, Some(to)),
-        ("print", values) => Ok(values.iter().map(text).collect::<String>().into()),
+        ("print", values) => Ok(print(values).into()),
         ("println", values) => Ok((values.iter().map(text).collect::<Vec<_>>().join(" ") + "\n").into()),
         ("printf", [Value::String(format), values @ ..]) => printf(format, values).map(Value::from),
         ("join", [items, Value::String(separator)]) => Ok(parts(items).join(separator).into()),
@@ -173,7 +173,21 @@ fn slice(value: &Value, from: &Value, to: Option<&Value>) -> Result<Value, Strin
     cut.ok_or_else(|| format!("cannot slice {} from {from} to {to}", text(value)))
 }
 
-/// Go's verbs, flags `-` and `0`, width and precision.
+/// As Go: a space between two values neither of which is text.
+fn print(values: &[Value]) -> String {
+    let mut printed = String::new();
+    let mut after_text = true;
+    for value in values {
+        if !after_text && !value.is_string() {
+            printed.push(' ');
+        }
+        printed += &text(value);
+        after_text = value.is_string();
+    }
+    printed
+}
+
+/// Go's verbs, flags `-`, `0` and `+`, width and precision. What a number in a document is in Go may be text there, so `%s` takes all.
 fn printf(format: &str, values: &[Value]) -> Result<String, String> {
     let mut printed = String::new();
     let mut values = values.iter();
@@ -198,16 +212,44 @@ fn printf(format: &str, values: &[Value]) -> Result<String, String> {
             continue;
         };
         let shown = verb_text(verb, precision, value);
-        let missing = width.unwrap_or(0).saturating_sub(shown.chars().count());
-        let fill = if flags.contains('0') && value.is_number() { "0" } else { " " }.repeat(missing);
-        printed += &if flags.contains('-') { shown + &" ".repeat(missing) } else { fill + &shown };
+        let plus = flags.contains('+') && value.is_number() && !shown.starts_with(['-', '%']);
+        let shown = if plus { format!("+{shown}") } else { shown };
+        printed += &padded(shown, flags, width.unwrap_or(0), value.is_number());
     }
     printed += rest;
-    let extra: Vec<_> = values.map(text).collect();
+    let extra: Vec<_> = values.map(typed).collect();
     if !extra.is_empty() {
         printed += &format!("%!(EXTRA {})", extra.join(", "));
     }
     Ok(printed)
+}
+
+fn padded(shown: String, flags: &str, width: usize, is_number: bool) -> String {
+    let missing = width.saturating_sub(shown.chars().count());
+    if flags.contains('-') {
+        return shown + &" ".repeat(missing);
+    }
+    if !flags.contains('0') {
+        return " ".repeat(missing) + &shown;
+    }
+    // Zeros stand behind the sign.
+    let sign = shown.chars().next().filter(|first| is_number && matches!(first, '+' | '-'));
+    let rest = sign.and_then(|sign| shown.strip_prefix(sign)).unwrap_or(&shown);
+    sign.into_iter().collect::<String>() + &"0".repeat(missing) + rest
+}
+
+/// A value with Go's name of its type, as `printf` shows what does not fit.
+fn typed(value: &Value) -> String {
+    let name = match value {
+        Value::Null => return "<nil>".into(),
+        Value::Bool(_) => "bool",
+        Value::Number(number) if number.is_f64() => "float64",
+        Value::Number(_) => "int",
+        Value::String(_) => "string",
+        Value::Array(_) => "[]interface {}",
+        Value::Object(_) => "map[string]interface {}",
+    };
+    format!("{name}={}", text(value))
 }
 
 fn digits(text: &str) -> Result<(Option<usize>, &str), String> {
@@ -229,6 +271,6 @@ fn verb_text(verb: char, precision: Option<usize>, value: &Value) -> String {
         ('x', Value::Number(number)) if number.as_u64().is_some() => format!("{:x}", number.as_u64().unwrap_or(0)),
         ('f', Value::Number(number)) => format!("{:.*}", precision.unwrap_or(6), number.as_f64().unwrap_or(0.0)),
         ('t', Value::Bool(value)) => value.to_string(),
-        (_, value) => format!("%!{verb}({})", text(value)),
+        (_, value) => format!("%!{verb}({})", typed(value)),
     }
 }

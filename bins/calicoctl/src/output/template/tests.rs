@@ -70,8 +70,16 @@ fn functions_answer_as_gos() {
         ),
         (
             "{{printf \"%d %s\" .Name}}{{print 1 2}}{{println \"x\"}}",
-            "%!d(a) %!s(MISSING)12x\n;%!d(b) %!s(MISSING)12x\n;",
+            "%!d(string=a) %!s(MISSING)1 2x\n;%!d(string=b) %!s(MISSING)1 2x\n;",
         ),
+        ("{{print 1 \"b\" 2 3}} {{println 1 2}}", "1b2 3 1 2\n;1b2 3 1 2\n;"),
+        ("{{printf \"%s\" \"x\" \"y\" 3}}", "x%!(EXTRA string=y, int=3);x%!(EXTRA string=y, int=3);"),
+        ("{{printf \"%5.2f|%x|%t|%.2s\" 3.14159 255 true \"abc\"}}", " 3.14|ff|true|ab; 3.14|ff|true|ab;"),
+        (
+            "{{printf \"%05s|%+d|%-05d|%05.1f|%05d\" \"x\" 5 7 2.5 -3}}",
+            "0000x|+5|7    |002.5|-0003;0000x|+5|7    |002.5|-0003;",
+        ),
+        ("{{not 1}} {{or 0 1}} {{and 1 0 2}}", "false 1 0;false 1 0;"),
     ] {
         assert_eq!(each(template), expected, "{template}");
     }
