@@ -74,6 +74,7 @@ pub(super) fn all(resource: &Resource, strictness: Strictness) -> Result<(), Vec
     let mut checker = Checker { strictness, faults: Vec::new() };
     if let Some(metadata) = resource.metadata() {
         checker.metadata(resource.kind(), metadata);
+        checker.only_default(resource.kind(), &metadata.name);
     }
     let root = Path::Root;
     let spec = root.field("spec");
@@ -93,12 +94,8 @@ pub(super) fn all(resource: &Resource, strictness: Strictness) -> Result<(), Vec
         Resource::BgpPeer(peer) => checker.bgp_peer(&peer.spec, &spec),
         Resource::BgpFilter(filter) => checker.bgp_filter(&filter.spec, &spec),
         Resource::FelixConfiguration(object) => checker.felix_configuration(&object.metadata.name, &object.spec, &spec),
-        Resource::KubeControllersConfiguration(object) => {
-            checker.only_default(resource.kind(), &object.metadata.name);
-            checker.kube_controllers(&object.spec, &spec);
-        }
-        Resource::ClusterInformation(object) => checker.only_default(resource.kind(), &object.metadata.name),
-        Resource::IpamConfiguration(object) => checker.only_default(resource.kind(), &object.metadata.name),
+        Resource::KubeControllersConfiguration(object) => checker.kube_controllers(&object.spec, &spec),
+        Resource::LiveMigration(migration) => checker.live_migration(&migration.spec, &spec),
         Resource::IpamBlock(block) => checker.ipam_block(block, &root),
         _ => {}
     }

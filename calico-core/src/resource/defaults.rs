@@ -6,8 +6,8 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use super::{
-    Action, DefaultAction, Fault, Kind, Metadata, Object, PolicyType, ProfileSpec, Resource, Rule, StagedAction,
-    WorkloadEndpointName,
+    Action, DefaultAction, Fault, FelixConfigurationSpec, GoDuration, Kind, Metadata, Object, PolicyType, ProfileSpec,
+    Resource, Rule, StagedAction, WorkloadEndpointName,
 };
 
 /// The tier of a policy that names none.
@@ -21,6 +21,14 @@ pub const NAMESPACE_LABEL: &str = "projectcalico.org/namespace";
 /// Label with a workload endpoint's orchestrator.
 pub const ORCHESTRATOR_LABEL: &str = "projectcalico.org/orchestrator";
 
+/// The name of an object of which there is one.
+pub const SINGLE_NAME: &str = "default";
+
+/// Port of the controllers' figures.
+const PROMETHEUS_PORT: i64 = 9094;
+/// How long an address must look leaked before the controllers release it: 15 minutes.
+const LEAK_GRACE_PERIOD: GoDuration = GoDuration::from_nanos(15 * 60 * 1_000_000_000);
+
 /// Order of a tier that gives none.
 const DEFAULT_TIER_ORDER: f64 = 1_000_000.0;
 
@@ -33,7 +41,8 @@ pub(super) const FIXED_TIERS: [(&str, f64, DefaultAction); 3] = [
 
 impl Resource {
     /// Fills what upstream's client fills on create and update: a policy's tier, types and tier label, a pool's block size and node
-    /// selector, a tier's order and action, a workload endpoint's name and labels. Filling twice changes nothing more.
+    /// selector, a tier's order and action, a workload endpoint's name and labels, some settings of the agent and of the controllers.
+    /// Filling twice changes nothing more.
     ///
     /// # Errors
     /// A workload endpoint whose name cannot be computed, or is not what its specification gives.
@@ -87,6 +96,13 @@ impl Resource {
                 metadata.labels.insert(NAMESPACE_LABEL.into(), namespace);
                 metadata.labels.insert(ORCHESTRATOR_LABEL.into(), endpoint.spec.orchestrator.clone());
             }
+            Self::FelixConfiguration(object) => fill_felix(&mut object.spec),
+            Self::KubeControllersConfiguration(object) => {
+                object.spec.prometheus_metrics_port.get_or_insert(PROMETHEUS_PORT);
+                if let Some(node) = object.spec.controllers.as_mut().and_then(|controllers| controllers.node.as_mut()) {
+                    node.leak_grace_period.get_or_insert(LEAK_GRACE_PERIOD);
+                }
+            }
             _ => {}
         }
         Ok(())
@@ -137,6 +153,22 @@ impl Resource {
     }
 }
 
+/// Who sets the older flag means both fields that came after it.
+fn fill_felix(spec: &mut FelixConfigurationSpec) {
+    let or = |field: &mut String, default: &str| {
+        if field.is_empty() {
+            *field = default.into();
+        }
+    };
+    or(&mut spec.floating_ips, "Disabled");
+    or(&mut spec.bpf_connect_time_load_balancing, "TCP");
+    or(&mut spec.bpf_host_networked_nat_without_ctlb, "Enabled");
+    if let Some(enabled) = spec.bpf_connect_time_load_balancing_enabled {
+        spec.bpf_connect_time_load_balancing = if enabled { "Enabled" } else { "Disabled" }.into();
+        spec.bpf_host_networked_nat_without_ctlb = "Disabled".into();
+    }
+}
+
 fn fill_policy(
     metadata: &mut Metadata,
     tier: &mut String,
@@ -166,6 +198,11 @@ impl Kind {
     /// Whether every cluster has the object of that name, stored, as it must stay.
     pub fn is_fixed(self, name: &str) -> bool {
         self == Self::Tier && FIXED_TIERS.iter().any(|(fixed, ..)| *fixed == name)
+    }
+
+    /// Whether there is one object of the kind, called [`SINGLE_NAME`].
+    pub const fn is_single(self) -> bool {
+        matches!(self, Self::ClusterInformation | Self::IpamConfiguration | Self::KubeControllersConfiguration)
     }
 
     /// Whether the object of that name exists without being stored and cannot be written.
@@ -224,6 +261,52 @@ mod tests {
             let tier = filled(Kind::Tier, json!({"name": name}), json!({})).unwrap();
             assert_eq!(tier["spec"], json!({"order": order, "defaultAction": action}), "{name}");
         }
+    }
+
+    #[test]
+    fn staged_policies_get_what_policies_get_but_no_types_for_a_deletion() {
+        for (kind, metadata) in [
+            (Kind::StagedNetworkPolicy, json!({"name": "p", "namespace": "n"})),
+            (Kind::StagedGlobalNetworkPolicy, json!({"name": "p"})),
+        ] {
+            let set = filled(kind, metadata.clone(), json!({"egress": [{"action": "Allow"}]})).unwrap();
+            assert_eq!(set["spec"]["types"], json!(["Egress"]));
+            assert_eq!((&set["spec"]["stagedAction"], &set["spec"]["tier"]), (&json!("Set"), &json!("default")));
+            assert_eq!(set["metadata"]["labels"][TIER_LABEL], "default");
+            let deleted = filled(kind, metadata, json!({"tier": "t", "stagedAction": "Delete", "types": ["Ingress"]}));
+            assert_eq!(deleted.unwrap()["spec"], json!({"tier": "t", "stagedAction": "Delete"}));
+        }
+    }
+
+    #[test]
+    fn an_older_flag_of_the_agent_decides_what_came_after_it() {
+        let settings = |spec: Value| {
+            let spec = filled(Kind::FelixConfiguration, json!({"name": "default"}), spec).unwrap()["spec"].take();
+            ["floatingIPs", "bpfConnectTimeLoadBalancing", "bpfHostNetworkedNATWithoutCTLB"]
+                .map(|name| spec[name].as_str().unwrap().to_string())
+        };
+        assert_eq!(settings(json!({})), ["Disabled", "TCP", "Enabled"]);
+        let given = json!({"floatingIPs": "Enabled", "bpfConnectTimeLoadBalancing": "Disabled",
+                           "bpfHostNetworkedNATWithoutCTLB": "Disabled"});
+        assert_eq!(settings(given), ["Enabled", "Disabled", "Disabled"]);
+        assert_eq!(settings(json!({"bpfConnectTimeLoadBalancingEnabled": true})), ["Disabled", "Enabled", "Disabled"]);
+        assert_eq!(
+            settings(json!({"bpfConnectTimeLoadBalancingEnabled": false})),
+            ["Disabled", "Disabled", "Disabled"]
+        );
+    }
+
+    #[test]
+    fn controllers_get_their_port_and_the_node_controller_its_patience() {
+        let spec = |controllers: Value| {
+            let spec = json!({"controllers": controllers});
+            filled(Kind::KubeControllersConfiguration, json!({"name": "default"}), spec).unwrap()["spec"].take()
+        };
+        let with = spec(json!({"node": {}, "loadBalancer": {}}));
+        assert_eq!(with["prometheusMetricsPort"], 9094);
+        assert_eq!(with["controllers"]["node"]["leakGracePeriod"], "15m0s");
+        assert_eq!(with["controllers"]["loadBalancer"]["assignIPs"], "AllServices");
+        assert_eq!(spec(json!({}))["controllers"], json!({}));
     }
 
     #[test]

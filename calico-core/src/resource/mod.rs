@@ -73,7 +73,7 @@ pub use calico_node_status::{
 pub use check::{SUBDOMAIN, is_subdomain};
 pub use cluster_information::ClusterInformationSpec;
 pub use defaults::{
-    DEFAULT_ALLOW_PROFILE, DEFAULT_TIER, NAMESPACE_LABEL, ORCHESTRATOR_LABEL, TIER_LABEL, implied_types,
+    DEFAULT_ALLOW_PROFILE, DEFAULT_TIER, NAMESPACE_LABEL, ORCHESTRATOR_LABEL, SINGLE_NAME, TIER_LABEL, implied_types,
 };
 pub use duration::{GoDuration, GoDurationError};
 pub use fault::{Fault, FaultSort, clipped};

@@ -2,14 +2,18 @@
 //!
 //! Comes in: objects as a user means them; goes out: objects as the cluster needs them. On top of a plain store it gives a new
 //! object its identity and time of creation, fills defaults, refuses what would break the rest (a policy in a tier that does not
-//! exist, overlapping pools, the deletion of a tier in use), and shows and protects the built-in profile. The rules of single
-//! kinds are in `rules`.
+//! exist, a peer with a filter that does not, overlapping pools, the deletion of a tier in use), and shows and protects the built-in
+//! profile. The rules of single kinds are in `rules`.
+//!
+//! The v3 `IPAMConfiguration` is stored like any other object, and IPAM does not look at it: with etcd, upstream's IPAM goes by
+//! `/calico/ipam/v2/config` alone, and so do we with every store. Nothing copies the one to the other.
 //!
 //! Invariants: nothing is written unless all checks pass; what was read is written back only at the revision read; fields that
 //! the typed view does not know survive.
 
 mod claims;
 mod error;
+mod initial;
 mod node;
 mod pool;
 mod rehearsal;
@@ -86,29 +90,6 @@ impl Client {
         &self.store
     }
 
-    /// Makes what every cluster has, where it is missing: upstream's three tiers. Doing it again changes nothing.
-    pub async fn initialise(&self) -> Result<(), ClientError> {
-        let listing = self.store.list(&Scope::Kind(Kind::Tier)).await?;
-        let present = |key: &ResourceKey| {
-            listing.entries.iter().any(|entry| match entry {
-                Ok(stored) => stored.key == *key,
-                Err(bad) => bad.key == *key,
-            })
-        };
-        for mut tier in Resource::initial_tiers() {
-            let key = key_of(&tier)?;
-            if present(&key) {
-                continue;
-            }
-            self.identify(&mut tier);
-            match self.store.commit(Write::create(key, Arc::new(tier)).into()).await {
-                Ok(_) | Err(DatastoreError::AlreadyExists { .. }) => {}
-                Err(error) => return Err(error.into()),
-            }
-        }
-        Ok(())
-    }
-
     /// One object, with its revision in the metadata.
     pub async fn get(&self, key: &ResourceKey) -> Result<Stored, ClientError> {
         if rules::is_built_in(key) {
@@ -133,6 +114,10 @@ impl Client {
         let key = key_of(&resource)?;
         if rules::is_built_in(&key) {
             return Err(DatastoreError::AlreadyExists { key, current: None }.into());
+        }
+        if key.kind() == Kind::Node {
+            // As upstream: where only hosts are protected, a node is the first thing that an operator makes.
+            self.initialise().await?;
         }
         self.identify(&mut resource);
         let (resource, base) = (Arc::new(resource), document.map(Arc::new));
@@ -180,14 +165,14 @@ impl Client {
         }
     }
 
-    /// Deletes an object, at a revision or whatever is there, and what cannot be without it: a node's endpoints, addresses and
-    /// claims, a pool's claims. Answers with what was deleted, if it could be read.
+    /// Deletes an object, at a revision or whatever is there, and what cannot be without it: what is a node's own, a pool's claims.
+    /// Answers with what was deleted, if it could be read.
     pub async fn delete(&self, key: &ResourceKey, revision: Option<Revision>) -> Result<Option<Stored>, ClientError> {
         rules::before_delete(&*self.store, key).await?;
-        let revision = match (key.kind(), key.name()) {
-            (Kind::IpPool, _) => pool::retire(&*self.store, key, revision).await?,
-            (Kind::Node, Some(name)) => {
-                self.retire_node(name).await?;
+        let revision = match key.kind() {
+            Kind::IpPool => pool::retire(&*self.store, key, revision).await?,
+            Kind::Node => {
+                self.retire_node(key).await?;
                 revision
             }
             _ => revision,
@@ -207,6 +192,7 @@ impl Client {
 
     /// Writes the draft over what was read.
     async fn replace(&self, draft: &Prepared, read: Stored) -> Result<Applied, ClientError> {
+        rules::before_write(&*self.store, &draft.draft.resource, &rehearsal::Made::default()).await?;
         match draft.replacement(&read)?.write {
             Some(write) => self.write(read.key, write).await.map(Applied::Updated),
             None => Ok(Applied::Unchanged(shown(read))),
@@ -365,11 +351,16 @@ fn shown(mut stored: Stored) -> Stored {
     stored
 }
 
-/// RFC 4122 version 4 from random bits.
-fn uuid(bits: u128) -> String {
+/// The digits of an RFC 4122 identifier of version 4, from random bits.
+fn uuid_digits(bits: u128) -> String {
     let bits = bits & !(0xf << 76) | (4 << 76);
     let bits = bits & !(0b11 << 62) | (0b10 << 62);
-    let digits = format!("{bits:032x}");
+    format!("{bits:032x}")
+}
+
+/// The same in its usual form.
+fn uuid(bits: u128) -> String {
+    let digits = uuid_digits(bits);
     let part = |from: usize, to: usize| digits.get(from..to).unwrap_or_default();
     [part(0, 8), part(8, 12), part(12, 16), part(16, 20), part(20, 32)].join("-")
 }

@@ -6,9 +6,9 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use calico_core::resource::{IpPoolSpec, Object, Resource, ResourceKey};
+use calico_core::resource::{IpPoolSpec, Kind, Object, Resource, ResourceKey};
 
-use super::{Client, ClientError, Draft, Prepared, key_of, refuse_revision, rules};
+use super::{Client, ClientError, Draft, Prepared, initial, key_of, refuse_revision, rules};
 use crate::{DatastoreError, Revision, Stored};
 
 /// What a write is to do.
@@ -40,6 +40,8 @@ pub struct Rehearsed {
 pub(super) struct Made {
     /// Tiers that are there, as far as is known.
     pub(super) tiers: BTreeSet<String>,
+    /// BGP filters that are not stored yet.
+    pub(super) filters: BTreeSet<String>,
     /// Pools that are not stored yet.
     pub(super) pools: Vec<Object<IpPoolSpec>>,
 }
@@ -61,13 +63,14 @@ impl<'a> Rehearsal<'a> {
 
     /// A series before whose first write [`Client::initialise`] is to be carried out.
     pub fn after_initialising(client: &'a Client) -> Self {
-        let stored = |tier: Resource| {
-            let raw = Arc::new(tier.encode());
-            Some(Stored::new(tier.key()?, Arc::new(tier), raw, Revision::from_raw(0)))
+        let stored = |resource: Resource| {
+            let raw = Arc::new(resource.encode());
+            Some(Stored::new(resource.key()?, Arc::new(resource), raw, Revision::from_raw(0)))
         };
-        let initial: Vec<_> = Resource::initial_tiers().into_iter().filter_map(stored).collect();
-        let tiers = initial.iter().filter_map(|tier| tier.key.name()).map(str::to_owned).collect();
-        Self { client, made: Made { tiers, pools: Vec::new() }, initial }
+        let initial: Vec<_> = initial::objects().into_iter().filter_map(stored).collect();
+        let tiers = initial.iter().filter(|stored| stored.key.kind() == Kind::Tier);
+        let tiers = tiers.filter_map(|tier| tier.key.name()).map(str::to_owned).collect();
+        Self { client, made: Made { tiers, ..Made::default() }, initial }
     }
 
     /// What is under a key, or would be.
@@ -121,6 +124,9 @@ impl<'a> Rehearsal<'a> {
             Resource::Tier(tier) => {
                 self.made.tiers.insert(tier.metadata.name.clone());
             }
+            Resource::BgpFilter(filter) => {
+                self.made.filters.insert(filter.metadata.name.clone());
+            }
             _ => {}
         }
         // It is there, or the policy would have been refused.
@@ -135,6 +141,7 @@ impl<'a> Rehearsal<'a> {
         if without_revision {
             draft.revision = None;
         }
+        rules::before_write(&*self.client.store, &draft.draft.resource, &self.made).await?;
         let lost = draft.replacement(&read)?.lost;
         Ok(Rehearsed { without_revision, lost })
     }

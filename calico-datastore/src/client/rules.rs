@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use calico_core::resource::{DEFAULT_ALLOW_PROFILE, Kind, Resource, ResourceKey};
+use calico_core::resource::{DEFAULT_ALLOW_PROFILE, Fault, Kind, Resource, ResourceKey, SINGLE_NAME};
 
 use super::rehearsal::Made;
 use super::{ClientError, pool};
@@ -58,16 +58,46 @@ pub(super) async fn before_create(
     resource: &Resource,
     made: &Made,
 ) -> Result<Precondition, ClientError> {
-    if let Some(tier) = resource.tier().filter(|tier| !made.tiers.contains(*tier)) {
-        // Present is enough: an unreadable tier is somebody else's trouble, and the policy stays enforced in it.
-        match store.get(&ResourceKey::cluster(Kind::Tier, tier)).await {
-            Ok(_) | Err(DatastoreError::Unreadable { .. }) => {}
-            Err(error) => return Err(error.into()),
-        }
+    if let (kind, Some(metadata)) = (resource.kind(), resource.metadata())
+        && kind.is_single()
+        && metadata.name != SINGLE_NAME
+    {
+        let reason = format!("the only {kind} is called {SINGLE_NAME}");
+        return Err(Fault::value("metadata.name", Some(metadata.name.clone()), reason).into());
     }
+    if let Some(tier) = resource.tier().filter(|tier| !made.tiers.contains(*tier)) {
+        require(store, ResourceKey::cluster(Kind::Tier, tier)).await?;
+    }
+    before_write(store, resource, made).await?;
     match resource {
         Resource::IpPool(new) => pool::before_create(store, new, &made.pools).await,
         _ => Ok(Precondition::Absent),
+    }
+}
+
+/// What must hold whenever an object is written, new or not: the filters that a BGP peer names are there.
+pub(super) async fn before_write(store: &dyn Datastore, resource: &Resource, made: &Made) -> Result<(), ClientError> {
+    let Resource::BgpPeer(peer) = resource else { return Ok(()) };
+    let mut faults = Vec::new();
+    let filters = peer.spec.filters.iter().enumerate();
+    for (index, name) in filters.filter(|(_, name)| !made.filters.contains(*name)) {
+        match require(store, ResourceKey::cluster(Kind::BgpFilter, name)).await {
+            Ok(()) => {}
+            Err(DatastoreError::NotFound { .. }) => {
+                let path = format!("spec.filters[{index}]");
+                faults.push(Fault::value(path, Some(name.clone()), "BGPFilter not found: create it first"));
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+    if faults.is_empty() { Ok(()) } else { Err(ClientError::Invalid { faults }) }
+}
+
+/// Present is enough: an object that cannot be read is somebody else's trouble.
+async fn require(store: &dyn Datastore, key: ResourceKey) -> Result<(), DatastoreError> {
+    match store.get(&key).await {
+        Ok(_) | Err(DatastoreError::Unreadable { .. }) => Ok(()),
+        Err(error) => Err(error),
     }
 }
 
@@ -92,7 +122,9 @@ async fn before_tier_delete(store: &dyn Datastore, key: &ResourceKey, name: &str
     if Kind::Tier.is_fixed(name) {
         return Err(protected("Delete", key));
     }
-    for kind in [Kind::NetworkPolicy, Kind::GlobalNetworkPolicy] {
+    let policies =
+        [Kind::NetworkPolicy, Kind::GlobalNetworkPolicy, Kind::StagedNetworkPolicy, Kind::StagedGlobalNetworkPolicy];
+    for kind in policies {
         let listing = store.list(&Scope::Kind(kind)).await?;
         let user = listing.entries.iter().flatten().find(|stored| stored.resource.tier() == Some(name));
         if let Some(policy) = user {

@@ -1,5 +1,7 @@
 //! The client over the memory store.
 
+mod kinds;
+
 use std::sync::Mutex;
 
 use calico_core::resource::{

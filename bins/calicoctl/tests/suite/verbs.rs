@@ -122,7 +122,7 @@ fn create_replace_and_delete_insist_on_what_is_there() {
 fn a_file_deletes_what_it_applied() {
     let cluster = cluster();
     assert_eq!(cluster.done("delete -f -", CLUSTER), "Successfully deleted 10 resource(s)\n");
-    assert_eq!(count(&cluster), 3, "the cluster's own tiers stay");
+    assert_eq!(count(&cluster), 4, "the cluster's own tiers and identity stay");
 }
 
 #[test]
@@ -175,7 +175,7 @@ fn a_refused_document_leaves_an_empty_datastore_empty() {
     let tier = "apiVersion: projectcalico.org/v3\nkind: Tier\nmetadata: {name: kube-admin}\nspec: {order: 1000, defaultAction: Pass}\n";
     assert!(cluster.type_in("create -f -", tier).stderr.contains("already exists"), "writing makes it first");
     cluster.done("create -f -", &policy("one", "{tier: default}"));
-    assert_eq!(count(&cluster), 4, "the policy and the cluster's own tiers");
+    assert_eq!(count(&cluster), 5, "the policy, and the cluster's own tiers and identity");
 }
 
 /// Only somebody else's write between check and write can make one of several fail.

@@ -1,8 +1,8 @@
-//! Host endpoints, and objects of which there is one.
+//! Host endpoints, machines on their way between hosts, and objects of which there is one.
 
 use super::Checker;
 use crate::resource::path::Path;
-use crate::resource::{HostEndpointSpec, Kind};
+use crate::resource::{HostEndpointSpec, Kind, LiveMigrationSpec, SINGLE_NAME};
 
 impl Checker {
     pub(super) fn host_endpoint(&mut self, endpoint: &HostEndpointSpec, spec: &Path<'_>) {
@@ -20,14 +20,26 @@ impl Checker {
         }
     }
 
+    /// Both ends of a migration are told in one way each.
+    pub(super) fn live_migration(&mut self, migration: &LiveMigrationSpec, spec: &Path<'_>) {
+        if !self.is_manifest() {
+            return;
+        }
+        let source = migration.source.as_ref();
+        if source.is_some_and(|source| source.workload.is_some() == source.workload_endpoint.is_some()) {
+            self.refuse_field(spec.field("source"), "give exactly one of workload and workloadEndpoint");
+        }
+        let target = migration.target.as_ref();
+        if target.is_some_and(|target| target.selector.is_some() == target.workload_endpoint.is_some()) {
+            self.refuse_field(spec.field("target"), "give exactly one of selector and workloadEndpoint");
+        }
+    }
+
     /// Objects that describe the cluster have one name.
     pub(super) fn only_default(&mut self, kind: Kind, name: &str) {
-        if self.is_manifest() && name != "default" {
-            self.refuse(
-                Path::Root.field("metadata").field("name"),
-                name,
-                format_args!("the only {kind} is called default"),
-            );
+        if self.is_manifest() && kind.is_single() && name != SINGLE_NAME {
+            let reason = format_args!("the only {kind} is called {SINGLE_NAME}");
+            self.refuse(Path::Root.field("metadata").field("name"), name, reason);
         }
     }
 }
