@@ -4,11 +4,12 @@
 //! of the control socket; each is put into pure machines (the pipeline, the reconciler), and what they then want done is done before
 //! the next input is taken. So there are no locks, and every decision can be tested without the loop.
 //!
-//! Invariants: nothing but the skeleton is written before the datastore is in sync; a datastore that goes away changes nothing; BGP starts
-//! only when the picture is complete (a speaker that announced half of our blocks would make its peers drop the other half); nothing is
+//! Invariants: nothing but the skeleton is written before the datastore is in sync; a datastore that goes away, or is locked, changes
+//! nothing; BGP starts only when the picture is complete (a speaker that announced half of our blocks would make its peers drop the other half); nothing is
 //! flushed on the way out.
 
 mod bgp_routes;
+mod gate;
 mod pipeline;
 mod session_log;
 mod state;
@@ -40,6 +41,7 @@ use tracing::{debug, error, info, warn};
 use crate::control::{Call, failure};
 use crate::health::Health;
 use crate::metrics::Metrics;
+use gate::{Gate, Passed};
 use pipeline::Pipeline;
 use session_log::SessionLog;
 use state::State;
@@ -83,6 +85,7 @@ pub struct Agent {
     node: String,
     store: Arc<dyn Datastore>,
     sync: SyncOptions,
+    gate: Gate,
     pipeline: Pipeline,
     driver: Driver,
     bgp: Option<Box<dyn BgpBackend>>,
@@ -113,6 +116,7 @@ impl Agent {
             node: parts.node,
             store: parts.store,
             sync: parts.sync,
+            gate: Gate::default(),
             pipeline,
             driver: Driver::new(machine, parts.dataplane),
             bgp: parts.bgp,
@@ -169,23 +173,36 @@ impl Agent {
                 info!(?status, "datastore");
                 self.state.note_status(status);
                 if status == SyncStatus::InSync {
-                    self.state.seen_in_sync = true;
-                    self.driver.machine().set_in_sync();
-                    if self.bgp.is_none() {
-                        self.driver.machine().set_bgp_settled();
-                    }
-                    self.apply_bgp().await;
+                    let is_complete = self.gate.complete();
+                    self.act_on(Passed { updates: Vec::new(), is_complete }).await;
                 }
             }
             SyncEvent::Updates(updates) => {
-                let changes = self.pipeline.handle_updates(&updates);
-                self.driver.machine().desire(&changes.delta);
-                if let Some(desired) = changes.bgp {
-                    self.waiting_bgp = Some(desired);
-                    self.apply_bgp().await;
-                }
+                let passed = self.gate.updates(updates);
+                self.state.note_lock(self.gate.locked());
+                self.act_on(passed).await;
             }
             SyncEvent::Diagnostic(diagnostic) => self.state.note_diagnostic(diagnostic, Instant::now()),
+        }
+    }
+
+    async fn act_on(&mut self, Passed { updates, is_complete }: Passed) {
+        let mut is_news = is_complete;
+        if !updates.is_empty() {
+            let changes = self.pipeline.handle_updates(&updates);
+            self.driver.machine().desire(&changes.delta);
+            is_news |= changes.bgp.is_some();
+            self.waiting_bgp = changes.bgp.or_else(|| self.waiting_bgp.take());
+        }
+        if is_complete {
+            self.state.seen_in_sync = true;
+            self.driver.machine().set_in_sync();
+            if self.bgp.is_none() {
+                self.driver.machine().set_bgp_settled();
+            }
+        }
+        if is_news {
+            self.apply_bgp().await;
         }
     }
 
@@ -412,8 +429,8 @@ impl Agent {
     }
 }
 
-/// What the agent of one node follows: what `Graph` and `Topology` calculate with, and no other bookkeeping. Every block of the
-/// cluster changes with every pod.
+/// What the agent of one node follows: what `Graph` and `Topology` calculate with, whether the datastore is locked, and no other
+/// bookkeeping. Every block of the cluster changes with every pod.
 fn scopes(node: &str) -> Vec<Scope> {
     let kinds = [
         Kind::Node,
@@ -425,6 +442,7 @@ fn scopes(node: &str) -> Vec<Scope> {
         Kind::GlobalNetworkPolicy,
         Kind::NetworkSet,
         Kind::GlobalNetworkSet,
+        Kind::ClusterInformation,
     ];
     let own_blocks = Scope::AffinitiesOf(AffinityOwner::Host(node.into()));
     kinds.map(Scope::Kind).into_iter().chain([own_blocks]).collect()

@@ -27,6 +27,8 @@ pub(super) struct State {
     seen_enforced: bool,
     faults: BTreeMap<ResourceKey, String>,
     unavailable: Option<Unavailable>,
+    /// The datastore is locked; so many objects have changed since.
+    locked: Option<usize>,
     /// What somebody else keeps changing: a few objects by name, and how many others.
     fought_over: (BTreeSet<Object>, usize),
 }
@@ -53,6 +55,7 @@ impl State {
             seen_enforced: false,
             faults: BTreeMap::new(),
             unavailable: None,
+            locked: None,
             fought_over: (BTreeSet::new(), 0),
         }
     }
@@ -63,6 +66,18 @@ impl State {
             self.unavailable = None;
         }
         self.sync = status;
+    }
+
+    /// Takes note of whether the datastore is locked, and how many changed objects wait for its end.
+    pub(super) fn note_lock(&mut self, locked: Option<usize>) {
+        match (self.locked, locked) {
+            (None, Some(_)) => {
+                warn!("{LOCKED}: what is enforced stays enforced, and no change is taken until it is unlocked")
+            }
+            (Some(_), None) => info!("datastore unlocked"),
+            _ => {}
+        }
+        self.locked = locked;
     }
 
     fn unavailable(&self, now: Instant) -> Option<&String> {
@@ -113,6 +128,7 @@ impl State {
     /// without its interface, or one object that the kernel refuses, does not keep the host from being ready.
     pub(super) fn readiness(&self) -> (bool, String) {
         let missing = match (self.seen_in_sync, self.seen_enforced) {
+            (false, _) if self.locked.is_some() => format!("{LOCKED}: nothing is changed until it is unlocked"),
             (false, _) => self
                 .unavailable
                 .as_ref()
@@ -196,7 +212,11 @@ impl State {
             format!("{object}: somebody else keeps changing it, and it is made right again each time; find out who")
         });
         let more = (*others > 0).then(|| format!("{others} other objects: as above"));
-        (stale > 0).then(|| stale_routes(stale, &peers)).into_iter().chain(fights).chain(more).collect()
+        let locked = self.locked.map(|changed| {
+            format!("{LOCKED}: what is enforced stays enforced; {changed} changed objects wait for it to be unlocked")
+        });
+        let stale = (stale > 0).then(|| stale_routes(stale, &peers));
+        locked.into_iter().chain(stale).chain(fights).chain(more).collect()
     }
 }
 
@@ -215,6 +235,8 @@ fn stale_routes(stale: usize, peers: &[PeerStatus]) -> String {
     format!("BGP: {stale} learned routes of an earlier life stay in use until {whom}, or their restart time is over")
 }
 
+/// What is going on, and who did it.
+const LOCKED: &str = "datastore locked (calicoctl datastore migrate lock)";
 /// Most things of a kind to name one by one.
 const NAMED: usize = 3;
 

@@ -4,7 +4,8 @@ use calico_bgp::{LearnedRoute, RecordingBackend};
 use calico_cmd::control::{Attachment, DatastoreState, ErrorCode, Failure, NodeStatus};
 use calico_core::render::{RenderConfig, Renderer};
 use calico_core::resource::{
-    NodeBgpSpec, NodeSpec, Object, ProfileSpec, ReportedObject, Resource, ResourceKey, Rule, WorkloadEndpointSpec,
+    ClusterInformationSpec, NodeBgpSpec, NodeSpec, Object, ProfileSpec, ReportedObject, Resource, ResourceKey, Rule,
+    WorkloadEndpointSpec,
 };
 use calico_core::table::{Route, RouteClass, RouteKey, RouteTableId, RouteTarget};
 use calico_dataplane::LinkState;
@@ -260,6 +261,72 @@ async fn a_datastore_that_goes_away_changes_nothing_and_is_found_again() {
     assert_eq!(world.wait("two", 60_000).await, Answer::Ok(Success::Enforced));
 }
 
+async fn set_ready(world: &World, ready: bool) {
+    let spec = ClusterInformationSpec { datastore_ready: Some(ready), ..ClusterInformationSpec::default() };
+    let information = Resource::ClusterInformation(Box::new(Object { spec, ..Object::default() }));
+    world.put(ResourceKey::cluster(Kind::ClusterInformation, "default"), information).await;
+}
+
+fn says_locked(status: &NodeStatus) -> bool {
+    status.notices.iter().any(|text| text.contains("datastore locked (calicoctl datastore migrate lock)"))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_locked_datastore_changes_nothing_until_it_is_unlocked() {
+    let world = World::start(MemoryStore::new());
+    populate(&world).await;
+    world.link("cali1", 7);
+    world.link("cali2", 8);
+    world.put(endpoint_key("one"), endpoint("a", "cali1", "10.1.0.5/32")).await;
+    assert_eq!(world.wait("one", 60_000).await, Answer::Ok(Success::Enforced));
+    world.until("settled", |status| status.dataplane_in_sync).await;
+    set_ready(&world, false).await;
+    world.until("locked", says_locked).await;
+    world.kernel.take_applied();
+
+    world.write(endpoint_key("one"), Change::Delete).await;
+    world.put(endpoint_key("two"), endpoint("a", "cali2", "10.1.0.6/32")).await;
+    let held = |status: &NodeStatus| status.notices.iter().any(|text| text.contains("3 changed objects wait"));
+    world.until("held", held).await;
+    assert_eq!(world.kernel.take_applied(), Vec::new());
+    assert!(world.route("10.1.0.5/32").is_some());
+    assert_ne!(world.wait("two", 50).await, Answer::Ok(Success::Enforced));
+    assert!(world.health.borrow().ready, "what is enforced stays enforced");
+
+    set_ready(&world, true).await;
+    assert_eq!(world.wait("two", 60_000).await, Answer::Ok(Success::Enforced));
+    world.until("gone", |status| !says_locked(status) && world.route("10.1.0.5/32").is_none()).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_agent_that_starts_on_a_locked_datastore_leaves_the_host_as_it_is() {
+    let store = MemoryStore::new();
+    let kernel = Recording::new();
+    let first = World::start_on(store.clone(), kernel.clone());
+    populate(&first).await;
+    first.link("cali1", 7);
+    first.put(endpoint_key("pod"), endpoint("a", "cali1", "10.1.0.5/32")).await;
+    assert_eq!(first.wait("pod", 60_000).await, Answer::Ok(Success::Enforced));
+    set_ready(&first, false).await;
+    first.until("locked", says_locked).await;
+    first.write(endpoint_key("pod"), Change::Delete).await;
+    drop(first);
+    kernel.take_applied();
+
+    let second = World::start_on(store, kernel);
+    second.until("locked", |status| says_locked(status) && status.datastore == DatastoreState::InSync).await;
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert_eq!(second.kernel.take_applied(), Vec::new());
+    assert!(second.route("10.1.0.5/32").is_some());
+    let health = second.health.borrow().clone();
+    assert!(!health.ready && health.detail.contains("datastore locked"), "{}", health.detail);
+    assert!(second.bgp.applied().is_empty(), "nothing is announced");
+
+    set_ready(&second, true).await;
+    second.until("gone", |_| second.route("10.1.0.5/32").is_none()).await;
+    assert!(second.bgp.applied().last().unwrap().local.is_some());
+}
+
 #[tokio::test(start_paused = true)]
 async fn two_endpoints_with_one_address_are_named() {
     let world = World::start(MemoryStore::new());
@@ -469,7 +536,6 @@ fn what_is_followed_is_what_is_used() {
         Kind::BgpPeer,
         Kind::BgpFilter,
         Kind::FelixConfiguration,
-        Kind::ClusterInformation,
         Kind::KubeControllersConfiguration,
         Kind::CalicoNodeStatus,
         Kind::LiveMigration,
