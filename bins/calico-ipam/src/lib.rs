@@ -36,7 +36,10 @@ async fn serve(context: &Context<'_>) -> Answer {
     if request.command == Command::Status {
         return available(context).await.map(|()| None).map_err(CniError::into_unavailable);
     }
-    let store = plugin::store(&request.conf, context.variables).await?;
+    let store = match request.command {
+        Command::Check => plugin::store(&request.conf, context.variables).await?,
+        _ => plugin::unlocked_store(&request.conf, context.variables).await?,
+    };
     match request.command {
         Command::Add => {
             let node = plugin::node_name(&request.conf)?;
@@ -58,7 +61,7 @@ async fn serve(context: &Context<'_>) -> Answer {
 async fn available(context: &Context<'_>) -> Result<(), CniError> {
     let conf = &context.request.conf;
     plugin::node_name(conf)?;
-    status(&*plugin::store(conf, context.variables).await?).await
+    status(&*plugin::unlocked_store(conf, context.variables).await?).await
 }
 
 fn document(request: &Request, result: &CniResult) -> Answer {

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use calico_cmd::output::chain;
 use calico_cmd::store::{Sources, open_in_place, resolve};
 use calico_core::cni::{CniError, ErrorCode, Invocation, NetConf, Request, Version};
+use calico_core::resource::{Kind, Resource, ResourceKey, SINGLE_NAME};
 use calico_core::time::Timestamp;
 use calico_datastore::ipam::IpamFailure;
 use calico_datastore::{Clock, Datastore, DatastoreError, SystemClock};
@@ -26,6 +27,10 @@ pub type Answer = Result<Option<Value>, CniError>;
 const MAX_INPUT: u64 = 16 << 20;
 /// Where calico-node writes the node's name unless the configuration says otherwise.
 const NODENAME_FILE: &str = "/var/lib/calico/nodename";
+
+/// Upstream's words, and why.
+const LOCKED: &str = "Calico is currently not ready to process requests: an operator has locked the datastore (calicoctl datastore \
+                      migrate lock), which calicoctl datastore migrate unlock ends";
 
 /// A command and the environment that it came in.
 #[derive(Debug)]
@@ -215,6 +220,22 @@ pub async fn store(conf: &NetConf, variables: &Variables) -> Result<Arc<dyn Data
     }
     let resolved = resolve(&sources).map_err(|error| CniError::new(ErrorCode::InvalidConfig, chain(&error)))?;
     open_in_place(&resolved.config).await.map_err(|error| CniError::new(ErrorCode::TryAgain, chain(&error)))
+}
+
+/// As [`store`], for what changes it: refused while an operator has locked it. What does not say that it is locked, is not.
+pub async fn unlocked_store(conf: &NetConf, variables: &Variables) -> Result<Arc<dyn Datastore>, CniError> {
+    let store = store(conf, variables).await?;
+    let stored = match store.get(&ResourceKey::cluster(Kind::ClusterInformation, SINGLE_NAME)).await {
+        Ok(stored) => stored,
+        Err(DatastoreError::NotFound { .. } | DatastoreError::Unreadable { .. }) => return Ok(store),
+        Err(error) => return Err(datastore_failure("error getting ClusterInformation", &error)),
+    };
+    match &*stored.resource {
+        Resource::ClusterInformation(information) if information.spec.datastore_ready == Some(false) => {
+            Err(CniError::new(ErrorCode::TryAgain, LOCKED))
+        }
+        _ => Ok(store),
+    }
 }
 
 /// A file's first line, if there is such a file.

@@ -1,7 +1,7 @@
 //! The program over an embedded store.
 
 use calico_core::cni::CniError;
-use calico_core::resource::{IpPoolSpec, Kind, Metadata, Object, Resource, ResourceKey};
+use calico_core::resource::{ClusterInformationSpec, IpPoolSpec, Kind, Metadata, Object, Resource, ResourceKey};
 use calico_datastore::sqlite::SqliteStore;
 use calico_datastore::{Batch, Change, Datastore, Precondition, Write};
 use serde_json::{Value, json};
@@ -40,9 +40,18 @@ impl Scene {
     fn put_pool(&self, name: &str, cidr: &str, length: u8) {
         let spec = IpPoolSpec { cidr: cidr.parse().unwrap(), block_size: Some(length), ..IpPoolSpec::default() };
         let metadata = Metadata { name: name.into(), ..Metadata::default() };
-        let resource = Resource::IpPool(Object { metadata, spec });
+        self.put(ResourceKey::cluster(Kind::IpPool, name), Resource::IpPool(Object { metadata, spec }));
+    }
+
+    fn set_ready(&self, ready: bool) {
+        let spec = ClusterInformationSpec { datastore_ready: Some(ready), ..ClusterInformationSpec::default() };
+        let information = Box::new(Object { spec, ..Object::default() });
+        let key = ResourceKey::cluster(Kind::ClusterInformation, "default");
+        self.put(key, Resource::ClusterInformation(information));
+    }
+
+    fn put(&self, key: ResourceKey, resource: Resource) {
         let change = Change::Put { resource: resource.into(), base: None, ttl: None };
-        let key = ResourceKey::cluster(Kind::IpPool, name);
         let write = Write { key, precondition: Precondition::None, change };
         block_on(async { self.store().commit(Batch { writes: vec![write] }).await.unwrap() });
     }
@@ -115,6 +124,24 @@ fn assigns_once_and_releases() {
     assert_eq!(scene.act("DEL", &scene.conf()), (0, String::new()));
     assert_eq!(scene.act("DEL", &scene.conf()), (0, String::new()));
     assert_eq!(scene.fails("CHECK", &check), (3, "handle net1.c1 holds no address".into()));
+}
+
+#[test]
+fn a_locked_datastore_is_not_changed() {
+    let scene = Scene::new();
+    let result = scene.add(&scene.conf());
+    scene.set_ready(false);
+    for (command, code) in [("ADD", 11), ("DEL", 11), ("STATUS", 50)] {
+        let (given, message) = scene.fails(command, &scene.conf());
+        assert_eq!(given, code, "{command}");
+        assert!(message.starts_with("Calico is currently not ready to process requests"), "{command}: {message}");
+    }
+    let mut check = scene.conf();
+    check["prevResult"] = result.clone();
+    assert_eq!(scene.act("CHECK", &check), (0, String::new()), "looking is allowed, and nothing was released");
+    scene.set_ready(true);
+    assert_eq!(scene.add(&scene.conf()), result);
+    assert_eq!(scene.act("DEL", &scene.conf()), (0, String::new()));
 }
 
 #[test]

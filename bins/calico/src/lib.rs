@@ -79,7 +79,10 @@ async fn attach_or_check(context: &Context<'_>) -> Answer {
     let (request, variables) = (context.request, context.variables);
     refuse_unsupported(request)?;
     let identity = identity(context, &plugin::node_name(&request.conf)?)?;
-    let store = plugin::store(&request.conf, variables).await?;
+    let store = match request.command {
+        Command::Check => plugin::store(&request.conf, variables).await?,
+        _ => plugin::unlocked_store(&request.conf, variables).await?,
+    };
     let addresses = delegate(context, &store, &identity.node)?;
     let agent = ControlSocket::new(&request.conf, variables);
     let parts = Parts { store, addresses: &*addresses, links: &Kernel, agent: &agent };
@@ -95,7 +98,7 @@ async fn attach_or_check(context: &Context<'_>) -> Answer {
 /// What is wrong with configuration or host stops nothing here but what needs it: the container was attached before it went wrong.
 async fn detach(context: &Context<'_>) -> Result<(), CniError> {
     let (request, variables) = (context.request, context.variables);
-    let store = match plugin::store(&request.conf, variables).await {
+    let store = match plugin::unlocked_store(&request.conf, variables).await {
         Ok(store) => store,
         // What needs no datastore is done; the runtime will come again for the rest.
         Err(error) => return del::detach(request, &Kernel, None).and(Err(error)),
@@ -110,7 +113,7 @@ async fn detach(context: &Context<'_>) -> Result<(), CniError> {
 async fn collect(context: &Context<'_>) -> Result<(), CniError> {
     let (request, variables) = (context.request, context.variables);
     let node = plugin::node_name_if_any(&request.conf)?.unwrap_or_default();
-    let store = plugin::store(&request.conf, variables).await?;
+    let store = plugin::unlocked_store(&request.conf, variables).await?;
     let addresses = delegate(context, &store, &node)?;
     let agent = ControlSocket::new(&request.conf, variables);
     let parts = Parts { store, addresses: &*addresses, links: &Kernel, agent: &agent };
@@ -122,7 +125,7 @@ async fn status(context: &Context<'_>) -> Result<(), CniError> {
     let request = context.request;
     refuse_unsupported(request)?;
     plugin::node_name(&request.conf)?;
-    let store = plugin::store(&request.conf, context.variables).await?;
+    let store = plugin::unlocked_store(&request.conf, context.variables).await?;
     // Opened is not reached. Whether there is such an object does not matter.
     match store.get(&ResourceKey::cluster(Kind::Profile, &request.conf.name)).await {
         Err(error) if error.is_retryable() => return Err(plugin::datastore_failure("cannot read", &error)),
