@@ -10,8 +10,8 @@ use super::event::{EndpointId, Event, Member, PolicyId, ProfileId, SetId, Stack}
 use super::{Graph, Problem};
 use crate::net::{Port, Protocol};
 use crate::resource::{
-    Action, DefaultAction, EndpointPort, EntityRule, Kind, Metadata, NetworkPolicySpec, NetworkSetSpec, Object,
-    PolicyType, ProfileSpec, Resource, ResourceKey, Rule, TierSpec, WorkloadEndpointSpec,
+    Action, DefaultAction, EndpointPort, EntityRule, HttpMatch, Kind, Metadata, NetworkPolicySpec, NetworkSetSpec,
+    Object, PolicyType, ProfileSpec, Resource, ResourceKey, Rule, TierSpec, WorkloadEndpointSpec,
 };
 use crate::testing::{Generator, HOST, Random};
 use crate::update::Update;
@@ -443,7 +443,7 @@ fn rules_that_cannot_be_carried_out_fail_closed() {
     let mut rig = Rig::new();
     rig.update(endpoint("a", "10.0.0.1/32", &[], &[]));
     rig.update(tier("default", None, None));
-    let http = |action| Rule { action, http: Some(serde_json::Value::Null), ..Rule::default() };
+    let http = |action| Rule { action, http: Some(HttpMatch::default()), ..Rule::default() };
     let broken = |action| Rule { action, ..rule_from("a = 'b'") };
     let ingress = vec![http(Action::Allow), http(Action::Deny), broken(Action::Pass), broken(Action::Deny)];
     rig.update(policy("p", NetworkPolicySpec { ingress, ..NetworkPolicySpec::default() }));

@@ -58,8 +58,8 @@ model! {
 model! {
     /// A BGP daemon.
     pub struct BgpDaemonStatus {
-        /// `Ready` or `NotReady`.
-        "state" state: String;
+        /// Whether it works.
+        "state" state: String where [Limit::OneOf(&["Ready", "NotReady"])];
         /// Its version.
         "version" version: String;
         /// Its router id.
@@ -94,10 +94,11 @@ model! {
     pub struct NodePeer {
         /// The other end.
         "peerIP" peer_ip: String;
-        /// `NodeMesh`, `NodePeer` or `GlobalPeer`.
-        "type" peer_type: String;
+        /// What configured it.
+        "type" peer_type: String where [Limit::OneOf(&["NodeMesh", "NodePeer", "GlobalPeer"])];
         /// State of RFC 4271's machine.
-        "state" state: String;
+        "state" state: String
+            where [Limit::OneOf(&["Idle", "Connect", "Active", "OpenSent", "OpenConfirm", "Established", "Close"])];
         /// Since when.
         "since" since: String;
     }
@@ -116,8 +117,8 @@ model! {
 model! {
     /// A route.
     pub struct NodeRoute {
-        /// `FIB` or `RIB`.
-        "type" route_type: String;
+        /// Where it is: in the kernel, or in the daemon only.
+        "type" route_type: String where [Limit::OneOf(&["FIB", "RIB"])];
         /// Prefix.
         "destination" destination: String;
         /// Next hop.
@@ -132,8 +133,9 @@ model! {
 model! {
     /// Where a route comes from.
     pub struct LearnedFrom {
-        /// `Kernel`, `Static`, `Direct`, `NodeMesh` or `BGPPeer`.
-        "sourceType" source_type: String;
+        /// Sort of source.
+        "sourceType" source_type: String
+            where [Limit::OneOf(&["Kernel", "Static", "Direct", "NodeMesh", "BGPPeer"])];
         /// The session that told it.
         "peerIP" peer_ip: String;
     }

@@ -252,6 +252,8 @@ mod tests {
         let pool =
             filled(Kind::IpPool, json!({"name": "p"}), json!({"cidr": "10.0.0.0/16", "allowedUses": []})).unwrap();
         assert_eq!(pool["spec"]["allowedUses"], json!(["Workload", "Tunnel"]));
+        let pool = filled(Kind::IpPool, json!({"name": "p"}), json!({"cidr": "10.0.0.0/16", "blockSize": 0})).unwrap();
+        assert_eq!(pool["spec"]["blockSize"], 26, "0 says the same as none");
         for (name, order, action) in [
             ("t", 1_000_000, "Deny"),
             ("default", 1_000_000, "Deny"),

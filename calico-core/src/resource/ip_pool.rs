@@ -49,9 +49,9 @@ pub struct IpPoolSpec {
 }
 
 impl IpPoolSpec {
-    /// The effective block prefix length.
+    /// The effective block prefix length; 0 says the same as none.
     pub fn block_length(&self) -> u8 {
-        self.block_size.unwrap_or_else(|| match self.cidr.family() {
+        self.block_size.filter(|size| *size != 0).unwrap_or_else(|| match self.cidr.family() {
             Family::V4 => 26,
             Family::V6 => 122,
         })

@@ -3,7 +3,7 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use super::formats::CIDR;
+use super::formats::PREFIX;
 use super::limit::Limit;
 use super::model::model;
 
@@ -11,6 +11,6 @@ model! {
     /// Specification of an `IPReservation`. Addresses that are already in use stay in use.
     pub struct IpReservationSpec: specification {
         /// The ranges.
-        "reservedCIDRs" reserved_cidrs: Vec<String> where [Limit::Text(&CIDR), Limit::Unique];
+        "reservedCIDRs" reserved_cidrs: Vec<String> where [Limit::Text(&PREFIX), Limit::Unique];
     }
 }

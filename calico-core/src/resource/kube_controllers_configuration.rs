@@ -17,7 +17,7 @@ model! {
     pub struct KubeControllersConfigurationSpec: specification(KubeControllersConfigurationStatus) {
         /// What the controllers log; `Info` where it is absent.
         "logSeverityScreen" log_severity_screen: String
-            where [Limit::AnyCase(&["None", "Debug", "Info", "Warning", "Error", "Fatal", "Panic"])];
+            where [Limit::OneOf(&["None", "Debug", "Info", "Warning", "Error", "Fatal", "Panic"])];
         /// Whether their health is checked.
         "healthChecks" health_checks: String = "Enabled" where [SWITCH];
         /// Pause between compactions of etcd; 0 means none; 10m where it is absent.

@@ -103,7 +103,7 @@ pub use node::{
 };
 pub use policy::{GlobalNetworkPolicySpec, NetworkPolicySpec, PolicyType};
 pub use profile::ProfileSpec;
-pub use rule::{Action, EntityRule, Icmp, Rule, ServiceAccountMatch, ServiceMatch};
+pub use rule::{Action, EntityRule, HttpMatch, HttpPath, Icmp, Rule, RuleMetadata, ServiceAccountMatch, ServiceMatch};
 pub use staged_kubernetes_policy::{
     IpBlock, KubernetesEgressRule, KubernetesIngressRule, KubernetesPolicyPeer, KubernetesPolicyPort, LabelRequirement,
     LabelSelector, StagedKubernetesNetworkPolicySpec,

@@ -1,12 +1,15 @@
 //! The rule language shared by policies and profiles.
 
 use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec::Vec;
 
 use serde::{Deserialize, Serialize};
 
 use super::Unread;
+use super::limit::Limit;
+use super::model::model;
 use crate::net::{Cidr, Port, Protocol};
 
 /// One rule. All given fields must match; lists within a field are alternatives.
@@ -37,13 +40,13 @@ pub struct Rule {
     /// Conditions on the destination.
     #[serde(default, skip_serializing_if = "EntityRule::is_empty")]
     pub destination: EntityRule,
-    /// HTTP conditions, kept as given: the kernel cannot see them (an Allow rule that has them never matches, a Deny or Pass rule
-    /// denies without them; all are reported).
+    /// HTTP conditions. The kernel cannot see them: an Allow rule that has them never matches, a Deny or Pass rule denies without
+    /// them; all are reported.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub http: Option<serde_json::Value>,
-    /// Annotations on the rule, kept as given.
+    pub http: Option<HttpMatch>,
+    /// What is noted about the rule.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub metadata: Option<serde_json::Value>,
+    pub metadata: Option<RuleMetadata>,
     /// What of the stored rule this version does not understand. Whoever carries the rule out fails closed: Deny and Pass
     /// deny without it, Allow and Log never match.
     #[serde(skip)]
@@ -129,6 +132,38 @@ pub struct Icmp {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub code: Option<u8>,
 }
+
+model! {
+    /// Conditions on an HTTP request.
+    pub struct HttpMatch {
+        /// The method is one of these.
+        "methods" methods: Vec<String> where [Limit::Items(0, 20), Limit::Unique];
+        /// The path is one of these.
+        "paths" paths: Vec<HttpPath> where [Limit::Items(0, 20)];
+    }
+}
+
+model! {
+    /// A condition on an HTTP request's path: exactly one of its members is given.
+    pub struct HttpPath {
+        /// The whole path.
+        "exact" exact: Option<String> where [Limit::Length(1024)];
+        /// Its beginning.
+        "prefix" prefix: Option<String> where [Limit::Length(1024)];
+    }
+}
+
+model! {
+    /// What is noted about a rule.
+    pub struct RuleMetadata {
+        /// Notes by key.
+        "annotations" annotations: BTreeMap<String, String>;
+    }
+}
+
+impl Eq for HttpMatch {}
+impl Eq for HttpPath {}
+impl Eq for RuleMetadata {}
 
 /// What a rule does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]

@@ -15,8 +15,9 @@ use super::order::Order;
 use super::shape::{Field, Shape, field, leaf, of, required};
 use super::{
     Action, AffinityState, AllocationAttribute, AllowedUse, AssignmentMode, DefaultAction, EncapMode,
-    GlobalNetworkPolicySpec, IpNat, IpPoolSpec, NetworkPolicySpec, NetworkSetSpec, PolicyType, ProfileSpec,
-    QosControls, StagedAction, StagedGlobalNetworkPolicySpec, StagedNetworkPolicySpec, TierSpec, WorkloadEndpointSpec,
+    GlobalNetworkPolicySpec, HttpMatch, IpNat, IpPoolSpec, NetworkPolicySpec, NetworkSetSpec, PolicyType, ProfileSpec,
+    QosControls, RuleMetadata, StagedAction, StagedGlobalNetworkPolicySpec, StagedNetworkPolicySpec, TierSpec,
+    WorkloadEndpointSpec,
 };
 use crate::net::{Cidr, InterfaceName, Mac, Port, Protocol};
 
@@ -176,8 +177,8 @@ const RULE: Shape = Shape::Struct(&[
     field("notICMP", ICMP),
     field("source", ENTITY),
     field("destination", ENTITY),
-    field("http", leaf(of::<Value>)),
-    field("metadata", leaf(of::<Value>)),
+    field("http", HttpMatch::SHAPE),
+    field("metadata", RuleMetadata::SHAPE),
 ]);
 
 const ICMP: Shape = Shape::Struct(&[field("type", leaf(of::<u8>)), field("code", leaf(of::<u8>))]);

@@ -7,6 +7,7 @@ use core::net::IpAddr;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::resource::HttpMatch;
 use crate::testing::Generator;
 
 const ALLOW: Decision = Decision::Allow;
@@ -160,7 +161,7 @@ fn a_lost_condition_never_allows_more_than_was_meant() {
         };
         let lost = cluster(&|rules| {
             if let Some(rule) = rules.get_mut(spoilt) {
-                rule.http = Some(Value::Null);
+                rule.http = Some(HttpMatch::default());
             }
         });
         let always = cluster(&|_| ());

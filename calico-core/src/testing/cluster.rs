@@ -13,7 +13,7 @@ use super::Random;
 use crate::flow::Flow;
 use crate::net::{Cidr, Port, PortRange, Protocol};
 use crate::resource::{
-    Action, DefaultAction, EndpointPort, EntityRule, Fault, GlobalNetworkPolicySpec, Icmp, Kind, Metadata,
+    Action, DefaultAction, EndpointPort, EntityRule, Fault, GlobalNetworkPolicySpec, HttpMatch, Icmp, Kind, Metadata,
     NAMESPACE_LABEL, NetworkPolicySpec, NetworkSetSpec, Object, PolicyType, ProfileSpec, Resource, ResourceKey, Rule,
     ServiceAccountMatch, ServiceMatch, TierSpec, Unread, WorkloadEndpointSpec,
 };
@@ -324,7 +324,7 @@ impl Generator {
                 let fault = Fault::value("spec.ingress[0].newer", None, "not known");
                 rule.unread = Some(Box::new(Unread::new(vec![fault], serde_json::Value::Null)));
             }
-            0 => rule.http = Some(serde_json::Value::Null),
+            0 => rule.http = Some(HttpMatch::default()),
             1 => rule.ip_version = Some(5),
             2 => rule.source.not_selector = "has(".into(),
             3 => rule.icmp = Some(Icmp { icmp_type: None, code: Some(1) }),

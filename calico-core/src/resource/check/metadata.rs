@@ -1,5 +1,8 @@
 //! Names, labels and annotations, by the rules of Kubernetes.
 
+use alloc::collections::BTreeMap;
+use alloc::string::String;
+
 use super::Checker;
 use crate::resource::path::Path;
 use crate::resource::{Kind, Metadata};
@@ -25,13 +28,17 @@ impl Checker {
         for (key, value) in &metadata.labels {
             self.label(key, value, &path.field("labels"));
         }
-        let annotations = path.field("annotations");
-        for key in metadata.annotations.keys().filter(|key| !is_qualified_name(&key.to_ascii_lowercase())) {
-            self.refuse(annotations, key, QUALIFIED_NAME);
+        self.annotations(&metadata.annotations, path.field("annotations"));
+    }
+
+    /// Annotations of an object or of a rule.
+    pub(super) fn annotations(&mut self, annotations: &BTreeMap<String, String>, path: Path<'_>) {
+        for key in annotations.keys().filter(|key| !is_qualified_name(&key.to_ascii_lowercase())) {
+            self.refuse(path, key, QUALIFIED_NAME);
         }
-        let size: usize = metadata.annotations.iter().map(|(key, value)| key.len() + value.len()).sum();
+        let size: usize = annotations.iter().map(|(key, value)| key.len() + value.len()).sum();
         if size > MAX_ANNOTATIONS {
-            self.refuse_field(annotations, format_args!("{size} bytes altogether; the limit is {MAX_ANNOTATIONS}"));
+            self.refuse_field(path, format_args!("{size} bytes altogether; the limit is {MAX_ANNOTATIONS}"));
         }
     }
 

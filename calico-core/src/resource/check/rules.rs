@@ -2,12 +2,10 @@
 
 use alloc::string::{String, ToString};
 
-use serde_json::Value;
-
 use super::Checker;
 use crate::net::{Cidr, Family, Port, Protocol};
 use crate::resource::path::Path;
-use crate::resource::{Action, EntityRule, Fault, Icmp, PolicyType, Rule};
+use crate::resource::{Action, EntityRule, Fault, HttpPath, Icmp, PolicyType, Rule};
 use crate::selector::Selector;
 
 /// Where rules stand: some fields are allowed in some places only.
@@ -22,6 +20,7 @@ const MAX_RULES: usize = 1024;
 const MAX_NETS: usize = 256;
 const MAX_PORTS: usize = 50;
 const MAX_SELECTOR: usize = 1024;
+const MAX_NAME: usize = 253;
 
 impl Checker {
     pub(super) fn rules(&mut self, rules: &[Rule], direction: PolicyType, place: Place, spec: &Path<'_>) {
@@ -49,6 +48,10 @@ impl Checker {
         self.icmp(rule, path);
         self.http(rule, direction, place, path);
         self.services(rule, direction, place, path);
+        if let Some(metadata) = rule.metadata.as_ref().filter(|_| self.is_manifest()) {
+            let path = path.field("metadata");
+            self.annotations(&metadata.annotations, path.field("annotations"));
+        }
     }
 
     /// Ports need a protocol that has them; only a name may go without, since the endpoint that defines it says the protocol.
@@ -160,19 +163,15 @@ impl Checker {
         if direction == PolicyType::Egress && place != Place::Profile {
             self.refuse_field(path, "egress rules cannot have HTTP conditions");
         }
-        self.http_paths(http, &path);
-    }
-
-    fn http_paths(&mut self, http: &Value, path: &Path<'_>) {
-        let paths = http.get("paths").and_then(Value::as_array).map_or(&[][..], |paths| paths);
-        for (index, entry) in paths.iter().enumerate() {
-            let [exact, prefix] = ["exact", "prefix"].map(|name| entry.get(name).and_then(Value::as_str));
+        let paths = path.field("paths");
+        for (index, HttpPath { exact, prefix }) in http.paths.iter().enumerate() {
+            let path = paths.index(index);
             let ((Some(text), None) | (None, Some(text))) = (exact, prefix) else {
-                self.refuse_field(path.field("paths").index(index), "give either exact or prefix");
+                self.refuse_field(path, "give either exact or prefix");
                 continue;
             };
             if !text.starts_with('/') || text.contains(['?', '#', ' ']) {
-                self.refuse(path.field("paths").index(index), text, "begins with '/' and has no '?', '#' or space");
+                self.refuse(path, text, "begins with '/' and has no '?', '#' or space");
             }
         }
     }
@@ -184,6 +183,8 @@ impl Checker {
             let Some(services) = &side.services else { continue };
             let side_path = path.field(name);
             let path = side_path.field("services");
+            self.length(&services.name, MAX_NAME, path.field("name"));
+            self.length(&services.namespace, MAX_NAME, path.field("namespace"));
             if services.name.is_empty() {
                 self.missing(path.field("name"));
             }
@@ -211,10 +212,7 @@ impl Checker {
 
     /// A selector: well-formed, bounded, and `global(` only where it means something.
     pub(super) fn selector(&mut self, text: &str, path: Path<'_>, global: GlobalWord) {
-        if self.is_manifest() && text.len() > MAX_SELECTOR {
-            let shown: String = text.chars().take(60).collect();
-            self.refuse(path, shown + "…", format_args!("{} bytes; the limit is {MAX_SELECTOR}", text.len()));
-        }
+        self.length(text, MAX_SELECTOR, path);
         let misplaced = match global {
             GlobalWord::Refused => text.contains("global("),
             GlobalWord::Alone => text.contains("global(") && text.trim() != "global()",
@@ -233,7 +231,15 @@ impl Checker {
         }
     }
 
-    fn limit(&mut self, length: usize, limit: usize, path: &Path<'_>) {
+    fn length(&mut self, text: &str, limit: usize, path: Path<'_>) {
+        let length = text.chars().count();
+        if self.is_manifest() && length > limit {
+            let shown: String = text.chars().take(60).collect();
+            self.refuse(path, shown + "…", format_args!("{length} characters; the limit is {limit}"));
+        }
+    }
+
+    pub(super) fn limit(&mut self, length: usize, limit: usize, path: &Path<'_>) {
         if self.is_manifest() && length > limit {
             self.refuse_field(path, format_args!("{length} entries; the limit is {limit}"));
         }

@@ -13,6 +13,9 @@ use crate::resource::{
     PolicyType, ProfileSpec, TierSpec, WorkloadEndpointSpec,
 };
 
+/// Most entries of a pool's uses.
+const MAX_USES: usize = 10;
+
 impl Checker {
     pub(super) fn node(&mut self, node: &NodeSpec, spec: &Path<'_>) {
         let Some(bgp) = &node.bgp else { return };
@@ -69,6 +72,7 @@ impl Checker {
                 self.refuse(spec.field("cidr"), pool.cidr, format_args!("overlaps link-local addresses {reserved}"));
             }
         }
+        self.limit(pool.allowed_uses.len(), MAX_USES, &spec.field("allowedUses"));
         let uses = |wanted| pool.allowed_uses.contains(&wanted);
         if uses(AllowedUse::Tunnel) && pool.namespace_selector.as_deref().is_some_and(|text| !text.is_empty()) {
             let reason = "needs allowedUses without Tunnel: tunnel addresses belong to no namespace";

@@ -1,3 +1,4 @@
+use alloc::format;
 use alloc::string::ToString;
 use alloc::vec;
 
@@ -131,6 +132,40 @@ fn every_kind_refuses_what_decides_traffic_wrongly() {
     }
 }
 
+/// The lists' bounds are upstream's schema's.
+#[test]
+fn a_rule_of_a_manifest_has_http_conditions_and_notes_within_bounds() {
+    let faults_of = |http: Value, metadata: Value| {
+        let rule = json!({"action": "Allow", "http": http, "metadata": metadata});
+        let document = json!({"kind": "GlobalNetworkPolicy", "apiVersion": API_VERSION, "metadata": {"name": "p"},
+                              "spec": {"ingress": [rule]}});
+        let faults = Resource::decode_strict(Kind::GlobalNetworkPolicy, &document, None).err().unwrap_or_default();
+        faults.iter().map(|fault| fault.path.replace("spec.ingress[0].", "")).collect::<Vec<_>>()
+    };
+    let none: [&str; 0] = [];
+    let methods = |count: usize| (0..count).map(|index| format!("M{index}")).collect::<Vec<_>>();
+    let paths = |count: usize| vec![json!({"prefix": "/a"}); count];
+    let long = |length: usize| format!("/{}", "a".repeat(length - 1));
+    let notes = json!({"annotations": {"a/b": "c"}});
+    assert_eq!(faults_of(json!({"methods": methods(20), "paths": paths(20)}), notes), none);
+    assert_eq!(faults_of(json!({"paths": [{"exact": long(1024)}]}), Value::Null), none);
+    for (http, path) in [
+        (json!("GET"), "http"),
+        (json!({"methods": methods(21)}), "http.methods"),
+        (json!({"methods": ["GET", "PUT", "GET"]}), "http.methods[2]"),
+        (json!({"methods": [7]}), "http.methods[0]"),
+        (json!({"paths": paths(21)}), "http.paths"),
+        (json!({"paths": [{"exact": "/", "prefix": "/"}]}), "http.paths[0]"),
+        (json!({"paths": [{"exact": "/"}, {"prefix": "a"}]}), "http.paths[1]"),
+        (json!({"paths": [{"exact": long(1025)}]}), "http.paths[0].exact"),
+        (json!({"path": "/"}), "http.path"),
+    ] {
+        assert_eq!(faults_of(http.clone(), Value::Null), [path], "{http}");
+    }
+    assert_eq!(faults_of(Value::Null, json!({"annotations": {"a b": "c"}})), ["metadata.annotations"]);
+    assert_eq!(faults_of(Value::Null, json!({"annotations": {"a": 1}})), ["metadata.annotations.a"]);
+}
+
 #[test]
 fn a_manifest_is_held_to_names_and_strict_prefixes() {
     let manifest = |kind: Kind, metadata: Value, spec: Value| json!({"kind": kind.name(), "apiVersion": API_VERSION, "metadata": metadata, "spec": spec});
@@ -155,6 +190,30 @@ fn a_manifest_is_held_to_names_and_strict_prefixes() {
         ),
         (Kind::GlobalNetworkSet, json!({"name": "s"}), json!({"nets": ["::ffff:10.0.0.0/104"]}), vec!["spec.nets[0]"]),
         (Kind::Profile, json!({"name": "p"}), json!({"labelsToApply": {"a": "b c"}}), vec!["spec.labelsToApply.a"]),
+        (
+            Kind::IpReservation,
+            json!({"name": "r"}),
+            json!({"reservedCIDRs": ["10.0.0.1"]}),
+            vec!["spec.reservedCIDRs[0]"],
+        ),
+        (
+            Kind::KubeControllersConfiguration,
+            json!({"name": "other"}),
+            json!({"controllers": {}}),
+            vec!["metadata.name"],
+        ),
+        (
+            Kind::KubeControllersConfiguration,
+            json!({"name": "default"}),
+            json!({"controllers": {}, "logSeverityScreen": "info"}),
+            vec!["spec.logSeverityScreen"],
+        ),
+        (
+            Kind::LiveMigration,
+            json!({"name": "m", "namespace": "n"}),
+            json!({"source": {}, "target": {"selector": "all()", "workloadEndpoint": {}}}),
+            vec!["spec.source", "spec.target"],
+        ),
     ];
     for (kind, metadata, spec, expected) in cases {
         let document = manifest(kind, metadata, spec);
