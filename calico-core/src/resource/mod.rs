@@ -53,6 +53,7 @@ mod staged_kubernetes_policy;
 mod staged_policy;
 mod tier;
 mod unread;
+pub mod v1;
 mod workload_endpoint;
 mod workload_endpoint_name;
 
