@@ -7,6 +7,8 @@ use clap::{ArgAction, Args, Parser, Subcommand};
 
 use crate::output::{Format, FormatParser};
 
+use crate::command::DiffArgs;
+
 const EXAMPLES: &str = "\
 Examples:
   calicoctl apply -f policy.yaml              create or update what the file describes
@@ -55,17 +57,20 @@ pub(crate) struct Cli {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Create resources, or update them where they exist
-    Apply(FileArgs),
+    Apply(WriteArgs),
     /// Create resources; it is an error if one exists
     Create {
         #[command(flatten)]
-        input: FileArgs,
+        input: WriteArgs,
         /// Leave resources alone that exist already
         #[arg(long)]
         skip_exists: bool,
     },
     /// Replace resources; it is an error if one does not exist
-    Replace(FileArgs),
+    Replace(WriteArgs),
+    /// Show what apply would change, without changing it
+    #[command(after_help = crate::command::DIFF_HELP)]
+    Diff(DiffArgs),
     /// Check files without a datastore: syntax, fields, names, selectors
     Validate(FileArgs),
     /// Show resources
@@ -99,6 +104,16 @@ pub(crate) struct FileArgs {
     pub(crate) files: Vec<PathBuf>,
     #[command(flatten)]
     pub(crate) options: FileOptions,
+}
+
+/// Files whose resources are written.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct WriteArgs {
+    #[command(flatten)]
+    pub(crate) input: FileArgs,
+    /// Check everything, against the datastore too, and write nothing
+    #[arg(long)]
+    pub(crate) dry_run: bool,
 }
 
 #[derive(Debug, Clone, Args)]
@@ -147,6 +162,9 @@ pub(crate) struct DeleteArgs {
     /// It is no error if a resource does not exist
     #[arg(short, long)]
     pub(crate) skip_not_exists: bool,
+    /// Check everything, against the datastore too, and delete nothing
+    #[arg(long)]
+    pub(crate) dry_run: bool,
 }
 
 /// Resources, by kind and name or by file.

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use calico_cmd::exit::Exit;
 use calico_cmd::manifest::Place;
 use calico_core::resource::{Fault, FaultSort, Kind};
 
@@ -14,6 +15,10 @@ pub(crate) enum Failure {
     Input(Vec<InputFault>),
     /// Something else, in upstream's words.
     Message(String),
+    /// `diff` found differences, and has printed them.
+    Differs,
+    /// `diff` could not do its work.
+    Trouble(Box<Self>),
 }
 
 /// One fault of the input.
@@ -39,6 +44,8 @@ impl fmt::Display for Failure {
         match self {
             Self::Usage(message) => write!(f, "error: {message}\n\nFor more information, try 'calicoctl --help'."),
             Self::Message(message) => f.write_str(message),
+            Self::Differs => Ok(()),
+            Self::Trouble(failure) => failure.fmt(f),
             Self::Input(faults) => {
                 for (index, fault) in faults.iter().take(MAX_LISTED).enumerate() {
                     if index > 0 {
@@ -86,6 +93,15 @@ impl fmt::Display for InputFault {
 }
 
 impl Failure {
+    /// How the program ends.
+    pub(crate) const fn exit(&self) -> Exit {
+        match self {
+            // As diff(1): one means differences, and two that it is not known whether there are any.
+            Self::Usage(_) | Self::Trouble(_) => Exit::Usage,
+            Self::Input(_) | Self::Message(_) | Self::Differs => Exit::Failure,
+        }
+    }
+
     /// A failure in upstream's words.
     pub(crate) fn message(message: impl fmt::Display) -> Self {
         Self::Message(message.to_string())

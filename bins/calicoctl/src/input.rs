@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use calico_cmd::manifest::{self, Document, MAX_BYTES, Place};
 use calico_core::resource::{Fault, FaultSort, Kind, Resource, ResourceKey, Scope, clipped};
-use calico_datastore::client::Client;
+use calico_datastore::client::{Client, Rehearsed};
 use serde_json::Value;
 
 use crate::cli::FileOptions;
@@ -29,8 +29,8 @@ pub(crate) struct Item {
     pub(crate) resource: Resource,
     /// The document as given, with fields that only newer versions know, and its namespace filled in.
     pub(crate) document: Document,
-    /// Fields of the stored resource that only newer versions know and that writing it removes.
-    pub(crate) lost: Vec<String>,
+    /// What writing it would do, once that was rehearsed.
+    pub(crate) rehearsed: Rehearsed,
 }
 
 /// The documents of all files, not yet checked.
@@ -230,7 +230,7 @@ async fn item(document: &Document, namespace: Option<&str>, client: Option<&Clie
     resource.fill_defaults().map_err(|fault| Refusal::Faults(kind, vec![fault]))?;
     let mut document = document.clone();
     document.value = given;
-    Ok(Item { kind, resource, document, lost: Vec::new() })
+    Ok(Item { kind, resource, document, rehearsed: Rehearsed::default() })
 }
 
 fn only_unknown(faults: &[Fault]) -> bool {

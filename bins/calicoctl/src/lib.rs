@@ -9,12 +9,13 @@ mod failure;
 mod input;
 mod output;
 mod patch;
+mod protected;
 mod rehearse;
 mod warning;
 mod write;
 
 use std::ffi::OsString;
-use std::io::{Read, Write};
+use std::io::{IsTerminal, Read, Write};
 use std::sync::Arc;
 
 use calico_cmd::exit::Exit;
@@ -40,6 +41,8 @@ pub struct Io<'a> {
     pub stdout: &'a mut dyn Write,
     /// Standard error.
     pub stderr: &'a mut dyn Write,
+    /// Whether a person reads standard output: colours are for terminals.
+    pub is_terminal: bool,
     /// The datastore to use; none means the one that the configuration chooses.
     pub store: Option<Arc<dyn Datastore>>,
     /// For times of creation.
@@ -67,15 +70,15 @@ pub fn run(args: impl IntoIterator<Item = OsString>, io: Io<'_>) -> Exit {
             return Exit::Failure;
         }
     };
-    let Io { sources, stdin, stdout, stderr, store, clock, ids } = io;
-    let mut context = command::Context { sources, stdin, stdout, stderr, store, clock, ids, absent: None };
+    let Io { sources, stdin, stdout, stderr, is_terminal, store, clock, ids } = io;
+    let mut context = command::Context { sources, stdin, stdout, stderr, is_terminal, store, clock, ids, absent: None };
     match runtime.block_on(command::run(cli, &mut context)) {
         Ok(()) => Exit::Success,
         Err(failure) => {
             for line in failure.to_string().lines() {
                 let _closed = writeln!(context.stderr, "{}", failure::printable(line));
             }
-            if matches!(failure, Failure::Usage(_)) { Exit::Usage } else { Exit::Failure }
+            failure.exit()
         }
     }
 }
@@ -94,6 +97,7 @@ pub fn run_process(args: impl IntoIterator<Item = OsString>) -> Exit {
         stdin: &mut std::io::stdin(),
         stdout: &mut std::io::stdout(),
         stderr: &mut std::io::stderr(),
+        is_terminal: std::io::stdout().is_terminal(),
         store: None,
         clock: Arc::new(SystemClock),
         ids: Arc::new(ids),

@@ -2,10 +2,11 @@
 
 use calico_core::resource::{Fault, Kind, ResourceKey};
 use calico_datastore::DatastoreError;
-use calico_datastore::client::{Client, ClientError, Intent, Rehearsal, Rehearsed};
+use calico_datastore::client::{Client, ClientError, Intent, Rehearsal};
 
 use crate::failure::{Failure, InputFault};
 use crate::input::Item;
+use crate::protected::{self, Operation};
 use crate::write::{draft, told};
 
 /// Fails with everything that the resources, written in this order once the cluster's own tiers are there, would be refused for.
@@ -19,12 +20,18 @@ pub(crate) async fn check(
     let mut rehearsal = Rehearsal::after_initialising(client);
     let mut faults = Vec::new();
     for item in items {
+        let reserved = item.resource.key().and_then(|key| protected::refusal(Operation::from(intent), &key));
+        if let Some(message) = reserved {
+            let place = Box::new(item.document.place(&Fault::value("metadata.name", None, "")));
+            faults.push(InputFault::Refused { verb, kind: item.kind, message, place });
+            continue;
+        }
         match rehearsal.write(intent, draft(item)).await {
-            Ok(Rehearsed { without_revision, lost, .. }) => {
-                item.lost = lost;
-                if let Some(metadata) = item.resource.metadata_mut().filter(|_| without_revision) {
+            Ok(rehearsed) => {
+                if let Some(metadata) = item.resource.metadata_mut().filter(|_| rehearsed.without_revision) {
                     metadata.resource_version = None;
                 }
+                item.rehearsed = rehearsed;
             }
             Err(ClientError::Store(DatastoreError::AlreadyExists { .. })) if skip_exists => {}
             Err(error) => {

@@ -14,7 +14,7 @@ pub(crate) fn of(item: &Item) -> Vec<String> {
              not meant, use a calicoctl of that version"
         )
     };
-    item.lost.iter().map(lost).chain(conditions(item, &name)).collect()
+    item.rehearsed.lost.iter().map(lost).chain(conditions(item, &name)).collect()
 }
 
 /// One warning for every condition of the resource's rules that nothing carries out.

@@ -1,7 +1,7 @@
 //! Changes to the datastore, one resource at a time.
 
 use calico_cmd::output::chain;
-use calico_core::resource::{Resource, ResourceKey};
+use calico_core::resource::Resource;
 use calico_datastore::DatastoreError;
 use calico_datastore::client::{Client, ClientError, Draft};
 
@@ -29,10 +29,10 @@ pub(crate) async fn replace(client: &Client, item: &Item) -> Outcome {
     client.update(draft(item)).await.map(drop).map_err(|error| told(&error, &item.resource))
 }
 
-/// Deletes by key.
-pub(crate) async fn delete(client: &Client, key: &ResourceKey, skip_not_exists: bool) -> Outcome {
-    match client.delete(key, None).await {
-        Ok(_) => Ok(()),
+/// The outcome of a deletion.
+pub(crate) fn deleted(result: Result<(), ClientError>, skip_not_exists: bool) -> Outcome {
+    match result {
+        Ok(()) => Ok(()),
         Err(error) if error.is_not_found() && skip_not_exists => Ok(()),
         Err(error) => Err(chain(&error)),
     }

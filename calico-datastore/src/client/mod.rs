@@ -21,6 +21,7 @@ mod rules;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use calico_core::resource::{Fault, Kind, Resource, ResourceKey, merge_newer};
@@ -168,7 +169,7 @@ impl Client {
     /// Deletes an object, at a revision or whatever is there, and what cannot be without it: what is a node's own, a pool's claims.
     /// Answers with what was deleted, if it could be read.
     pub async fn delete(&self, key: &ResourceKey, revision: Option<Revision>) -> Result<Option<Stored>, ClientError> {
-        rules::before_delete(&*self.store, key).await?;
+        rules::before_delete(&*self.store, key, &BTreeSet::new()).await?;
         let revision = match key.kind() {
             Kind::IpPool => pool::retire(&*self.store, key, revision).await?,
             Kind::Node => {
@@ -232,6 +233,8 @@ struct Replacement {
     write: Option<Write>,
     /// Fields of the stored object that no part of the model knows and that the write removes.
     lost: Vec<String>,
+    /// What is stored then.
+    after: Value,
 }
 
 impl Prepared {
@@ -260,15 +263,16 @@ impl Prepared {
             }
             None => (Arc::clone(&read.raw), Vec::new()),
         };
-        if document::encode(&resource, Some(&*base)) == *read.raw {
-            return Ok(Replacement { write: None, lost });
+        let after = document::encode(&resource, Some(&*base));
+        if after == *read.raw {
+            return Ok(Replacement { write: None, lost, after });
         }
         if rules::is_built_in(&read.key) {
             return Err(rules::protected("Update", &read.key));
         }
         let mut write = Write::update(read, Arc::new(resource));
         set_base(&mut write, Some(base));
-        Ok(Replacement { write: Some(write), lost })
+        Ok(Replacement { write: Some(write), lost, after })
     }
 
     /// As a new object.

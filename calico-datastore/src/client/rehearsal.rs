@@ -8,8 +8,10 @@ use std::sync::Arc;
 
 use calico_core::resource::{IpPoolSpec, Kind, Object, Resource, ResourceKey};
 
-use super::{Client, ClientError, Draft, Prepared, initial, key_of, refuse_revision, rules};
-use crate::{DatastoreError, Revision, Stored};
+use serde_json::Value;
+
+use super::{Client, ClientError, Draft, Prepared, Replacement, initial, key_of, refuse_revision, rules};
+use crate::{DatastoreError, Revision, Stored, document};
 
 /// What a write is to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,7 +26,7 @@ pub enum Intent {
 }
 
 /// What is to be known of a write that would be carried out.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Default)]
 #[non_exhaustive]
 pub struct Rehearsed {
     /// Whether it must be made without the revision that the object names: only [`Client::initialise`] will make what is stored under
@@ -33,6 +35,11 @@ pub struct Rehearsed {
     /// Fields of the stored object, by path, that no part of the model knows and that the write removes: what they belonged to is
     /// gone, or cannot be told from what is new.
     pub lost: Vec<String>,
+    /// What is stored, if anything is.
+    pub before: Option<Stored>,
+    /// What would be stored: the document as given, fields of newer versions kept, defaults filled in. A new object still lacks its
+    /// identity and time of creation.
+    pub after: Value,
 }
 
 /// What the writes rehearsed so far would have made.
@@ -53,12 +60,14 @@ pub struct Rehearsal<'a> {
     made: Made,
     /// What is taken for stored where it is not: what [`Client::initialise`] would make.
     initial: Vec<Stored>,
+    /// What the deletions rehearsed so far would have taken away.
+    gone: BTreeSet<ResourceKey>,
 }
 
 impl<'a> Rehearsal<'a> {
     /// A series whose first write comes next.
     pub fn new(client: &'a Client) -> Self {
-        Self { client, made: Made::default(), initial: Vec::new() }
+        Self { client, made: Made::default(), initial: Vec::new(), gone: BTreeSet::new() }
     }
 
     /// A series before whose first write [`Client::initialise`] is to be carried out.
@@ -70,7 +79,7 @@ impl<'a> Rehearsal<'a> {
         let initial: Vec<_> = initial::objects().into_iter().filter_map(stored).collect();
         let tiers = initial.iter().filter(|stored| stored.key.kind() == Kind::Tier);
         let tiers = tiers.filter_map(|tier| tier.key.name()).map(str::to_owned).collect();
-        Self { client, made: Made { tiers, ..Made::default() }, initial }
+        Self { client, made: Made { tiers, ..Made::default() }, initial, gone: BTreeSet::new() }
     }
 
     /// What is under a key, or would be.
@@ -98,7 +107,23 @@ impl<'a> Rehearsal<'a> {
                 other => return other,
             },
         }
-        Ok(Rehearsed::default())
+        let after = document::encode(&draft.resource, draft.document.as_ref());
+        Ok(Rehearsed { after, ..Rehearsed::default() })
+    }
+
+    /// Rehearses a deletion.
+    ///
+    /// # Errors
+    /// What the deletion would be refused for, or what keeps the store from answering.
+    pub async fn delete(&mut self, key: &ResourceKey) -> Result<(), ClientError> {
+        let store = &*self.client.store;
+        rules::before_delete(store, key, &self.gone).await?;
+        match store.get(key).await {
+            Ok(_) | Err(DatastoreError::Unreadable { .. }) => {}
+            Err(error) => return Err(error.into()),
+        }
+        self.gone.insert(key.clone());
+        Ok(())
     }
 
     async fn create(&mut self, resource: &Resource) -> Result<(), ClientError> {
@@ -142,7 +167,9 @@ impl<'a> Rehearsal<'a> {
             draft.revision = None;
         }
         rules::before_write(&*self.client.store, &draft.draft.resource, &self.made).await?;
-        let lost = draft.replacement(&read)?.lost;
-        Ok(Rehearsed { without_revision, lost })
+        let Replacement { after, lost, .. } = draft.replacement(&read)?;
+        // What is only taken for stored is not there to be seen.
+        let before = Some(read).filter(|_| !without_revision);
+        Ok(Rehearsed { without_revision, lost, before, after })
     }
 }

@@ -1,5 +1,6 @@
 //! What single kinds add: upstream's rules per resource type.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use calico_core::resource::{DEFAULT_ALLOW_PROFILE, Fault, Kind, Resource, ResourceKey, SINGLE_NAME};
@@ -108,17 +109,27 @@ pub(super) fn before_update(old: &Resource, new: &Resource) -> Result<(), Client
     }
 }
 
-pub(super) async fn before_delete(store: &dyn Datastore, key: &ResourceKey) -> Result<(), ClientError> {
+/// `gone` is what is to be taken for deleted already.
+pub(super) async fn before_delete(
+    store: &dyn Datastore,
+    key: &ResourceKey,
+    gone: &BTreeSet<ResourceKey>,
+) -> Result<(), ClientError> {
     if is_built_in(key) {
         return Err(protected("Delete", key));
     }
     match (key.kind(), key.name()) {
-        (Kind::Tier, Some(name)) => before_tier_delete(store, key, name).await,
+        (Kind::Tier, Some(name)) => before_tier_delete(store, key, name, gone).await,
         _ => Ok(()),
     }
 }
 
-async fn before_tier_delete(store: &dyn Datastore, key: &ResourceKey, name: &str) -> Result<(), ClientError> {
+async fn before_tier_delete(
+    store: &dyn Datastore,
+    key: &ResourceKey,
+    name: &str,
+    gone: &BTreeSet<ResourceKey>,
+) -> Result<(), ClientError> {
     if Kind::Tier.is_fixed(name) {
         return Err(protected("Delete", key));
     }
@@ -126,7 +137,8 @@ async fn before_tier_delete(store: &dyn Datastore, key: &ResourceKey, name: &str
         [Kind::NetworkPolicy, Kind::GlobalNetworkPolicy, Kind::StagedNetworkPolicy, Kind::StagedGlobalNetworkPolicy];
     for kind in policies {
         let listing = store.list(&Scope::Kind(kind)).await?;
-        let user = listing.entries.iter().flatten().find(|stored| stored.resource.tier() == Some(name));
+        let uses = |stored: &&Stored| stored.resource.tier() == Some(name) && !gone.contains(&stored.key);
+        let user = listing.entries.iter().flatten().find(uses);
         if let Some(policy) = user {
             let reason = format!("{} is in it: delete its policies first", policy.key);
             return Err(ClientError::NotSupported { operation: "Delete", key: key.clone(), reason });

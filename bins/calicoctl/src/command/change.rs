@@ -2,13 +2,14 @@
 
 use std::path::Path;
 
-use calico_core::resource::ResourceKey;
-use calico_datastore::client::Intent;
+use calico_core::resource::{Kind, ResourceKey};
+use calico_datastore::client::{Client, Intent, Rehearsal};
 
 use super::{Context, report, targets};
-use crate::cli::{DeleteArgs, FileArgs};
+use crate::cli::{DeleteArgs, FileArgs, WriteArgs};
 use crate::failure::{Failure, printable};
 use crate::input::{self, Item};
+use crate::protected::{self, Operation};
 use crate::write::{self, Outcome};
 use crate::{rehearse, warning};
 
@@ -42,11 +43,12 @@ impl Verb {
 /// made: neither a missing datastore nor the cluster's own tiers.
 pub(super) async fn write(
     verb: Verb,
-    input: &FileArgs,
+    args: &WriteArgs,
     config: Option<&Path>,
     context: &mut Context<'_>,
 ) -> Result<(), Failure> {
     let (word, past) = verb.words();
+    let input = &args.input;
     let documents = input::documents(&input.files, &input.options, context.stdin)?;
     let client = context.client_before_writing(config).await?;
     let namespace = input.options.namespace();
@@ -55,6 +57,12 @@ pub(super) async fn write(
     rehearse::check(&client, word, verb.intent(), skip_exists, &mut items).await?;
     if items.is_empty() {
         return finish(report::summary(word, past, &[]), context);
+    }
+    if args.dry_run {
+        for item in &items {
+            warn(item, context)?;
+        }
+        return finish(report::dry(report::summary(word, past, &successes(&items))), context);
     }
     let client = context.client_for_writing(client, config).await?;
     if let Err(error) = client.initialise().await {
@@ -83,8 +91,7 @@ pub(super) async fn validate(input: &FileArgs, context: &mut Context<'_>) -> Res
     for item in &items {
         warn(item, context)?;
     }
-    let outcomes: Vec<(_, Outcome)> = items.iter().map(|item| (item.kind, Ok(()))).collect();
-    finish(report::summary("validate", "validated", &outcomes), context)
+    finish(report::summary("validate", "validated", &successes(&items)), context)
 }
 
 /// Deletes by file, or by kind and name.
@@ -110,11 +117,33 @@ pub(super) async fn delete(args: &DeleteArgs, config: Option<&Path>, context: &m
         keys
     };
     let client = context.client(config).await?;
+    let mut rehearsal = args.dry_run.then(|| Rehearsal::new(&client));
     let mut outcomes = Vec::with_capacity(keys.len());
     for key in &keys {
-        outcomes.push((key.kind(), write::delete(&client, key, args.skip_not_exists).await));
+        outcomes.push((key.kind(), delete_one(&client, rehearsal.as_mut(), key, args.skip_not_exists).await));
     }
-    finish(report::deletions(&outcomes), context)
+    let told = report::deletions(&outcomes);
+    finish(if args.dry_run { report::dry(told) } else { told }, context)
+}
+
+/// Deletes a resource, or rehearses that.
+async fn delete_one(
+    client: &Client,
+    rehearsal: Option<&mut Rehearsal<'_>>,
+    key: &ResourceKey,
+    skip_not_exists: bool,
+) -> Outcome {
+    if let Some(message) = protected::refusal(Operation::Delete, key) {
+        return Err(message);
+    }
+    match rehearsal {
+        Some(rehearsal) => write::deleted(rehearsal.delete(key).await, skip_not_exists),
+        None => write::deleted(client.delete(key, None).await.map(drop), skip_not_exists),
+    }
+}
+
+fn successes(items: &[Item]) -> Vec<(Kind, Outcome)> {
+    items.iter().map(|item| (item.kind, Ok(()))).collect()
 }
 
 pub(super) fn warn(item: &Item, context: &mut Context<'_>) -> Result<(), Failure> {

@@ -5,17 +5,18 @@ use std::path::Path;
 use calico_cmd::output::chain;
 use calico_core::resource::{Fault, Resource, ResourceKey, Scope, merge_newer};
 use calico_datastore::Stored;
-use calico_datastore::client::{Client, ClientError, Draft};
+use calico_datastore::client::{Client, ClientError, Draft, Intent, Rehearsal, Rehearsed};
 use clap::Args;
 use serde_json::{Map, Value};
 
 use super::change::warn;
-use super::{Context, in_namespace, kind};
+use super::{Context, in_namespace, kind, report};
 use crate::cli;
 use crate::failure::Failure;
 use crate::input::Item;
 use crate::output::resource_document;
 use crate::patch::{Language, Misfit, Patch};
+use crate::protected::{self, Operation};
 use crate::write;
 
 /// How often a change is made again that lost to another writer.
@@ -31,6 +32,9 @@ struct One {
     /// Namespace of the resource [default: default]
     #[arg(short, long, value_name = "NAMESPACE", value_parser = cli::namespace)]
     namespace: Option<String>,
+    /// Check everything, against the datastore too, and write nothing
+    #[arg(long)]
+    dry_run: bool,
 }
 
 const PATCHES: &str = "\
@@ -94,16 +98,17 @@ pub(super) async fn patch(args: &PatchArgs, config: Option<&Path>, context: &mut
     let patch = Patch::read(&args.patch, args.language)?;
     let client = context.client(config).await?;
     let change = |document: &mut Value| patch.apply(document).map_err(Refusal::Misfit);
-    match edit(&client, &key, change).await {
-        Ok(Edited { resource, document, lost, keeps }) => {
+    match edit(&client, &key, args.one.dry_run, change).await {
+        Ok(Edited { resource, document, rehearsed, keeps }) => {
             if keeps {
                 let kept = "fields of the stored resource that only newer versions know stay, though the patch leaves them out";
                 writeln!(context.stderr, "warning: {key}: {kept}")?;
             }
             let mut written = patch.written;
             written.value = document;
-            warn(&Item { kind: key.kind(), resource, document: written, lost }, context)?;
-            writeln!(context.stdout, "Successfully patched 1 '{}' resource", key.kind())?;
+            warn(&Item { kind: key.kind(), resource, document: written, rehearsed }, context)?;
+            let dry = report::dry_mark(args.one.dry_run);
+            writeln!(context.stdout, "Successfully patched 1 '{}' resource{dry}", key.kind())?;
             Ok(())
         }
         Err(refusal) => Err(Failure::Message(told(refusal, &patch))),
@@ -133,7 +138,7 @@ pub(super) async fn label(args: &LabelArgs, config: Option<&Path>, context: &mut
         (false, Some((label, value))) => (label, Some(value)),
         (false, None) => return Err(Failure::message(format_args!("invalid label {}", args.label))),
     };
-    let One { kind, name, .. } = &args.one;
+    let One { kind, name, dry_run, .. } = &args.one;
     let client = context.client(config).await?;
     let mut past = "";
     let change = |document: &mut Value| {
@@ -163,10 +168,11 @@ pub(super) async fn label(args: &LabelArgs, config: Option<&Path>, context: &mut
         }
         Ok(())
     };
-    match edit(&client, &key, change).await {
+    match edit(&client, &key, *dry_run, change).await {
         Ok(_) => {
+            let dry = report::dry_mark(*dry_run);
             let preposition = if args.remove { "from" } else { "on" };
-            writeln!(context.stdout, "Successfully {past} label {label} {preposition} {kind} {name}")?;
+            writeln!(context.stdout, "Successfully {past} label {label} {preposition} {kind} {name}{dry}")?;
             Ok(())
         }
         Err(Refusal::Label(message)) => Err(Failure::Message(message)),
@@ -206,19 +212,22 @@ impl std::fmt::Display for Refusal {
 struct Edited {
     resource: Resource,
     document: Value,
-    /// Fields of newer versions that are gone.
-    lost: Vec<String>,
+    rehearsed: Rehearsed,
     /// Whether fields of newer versions stay that the change took away.
     keeps: bool,
 }
 
-/// Reads the resource, changes its document and writes it, if it is right. A write of somebody else in between is no conflict: the
-/// change is made again on what they wrote, unless it names a resource version itself.
+/// Reads the resource, changes its document and writes it, if it is right and this is not only tried out. A write of somebody else in
+/// between is no conflict: the change is made again on what they wrote, unless it names a resource version itself.
 async fn edit(
     client: &Client,
     key: &ResourceKey,
+    dry_run: bool,
     mut change: impl FnMut(&mut Value) -> Result<(), Refusal>,
 ) -> Result<Edited, Refusal> {
+    if let Some(message) = protected::refusal(Operation::Replace, key) {
+        return Err(Refusal::Write(message));
+    }
     let mut attempts = 0..ATTEMPTS;
     loop {
         let stored = client.get(key).await.map_err(Refusal::Read)?;
@@ -230,14 +239,17 @@ async fn edit(
         if let Some(metadata) = resource.metadata_mut() {
             again = *metadata.resource_version.get_or_insert_with(|| revision.clone()) == revision;
         }
-        let merged = merge_newer(key.kind(), &stored.raw, document.clone());
-        let keeps = merged.document != document;
+        let keeps = merge_newer(key.kind(), &stored.raw, document.clone()).document != document;
         let draft = Draft { resource: resource.clone(), document: Some(document.clone()) };
-        match client.update(draft).await {
+        let done = match Rehearsal::new(client).write(Intent::Update, draft.clone()).await {
+            Ok(rehearsed) if !dry_run => client.update(draft).await.map(|_| rehearsed),
+            other => other,
+        };
+        match done {
             Err(error) if error.is_conflict() && again && attempts.next().is_some() => {}
             Err(ClientError::Invalid { faults }) => return Err(Refusal::Faults(faults)),
             Err(error) => return Err(Refusal::Write(write::told(&error, &resource))),
-            Ok(_) => return Ok(Edited { resource, document, lost: merged.lost, keeps }),
+            Ok(rehearsed) => return Ok(Edited { resource, document, rehearsed, keeps }),
         }
     }
 }

@@ -1,6 +1,7 @@
 //! What each verb does.
 
 mod change;
+mod diff;
 pub(crate) mod edit;
 mod get;
 mod report;
@@ -16,6 +17,7 @@ use calico_datastore::memory::MemoryStore;
 use calico_datastore::{Clock, Datastore, IdSource};
 use clap::CommandFactory;
 
+pub(crate) use self::diff::{DiffArgs, HELP as DIFF_HELP};
 use crate::DEFAULT_CONFIG;
 use crate::cli::{Cli, Command, Target};
 use crate::failure::Failure;
@@ -27,6 +29,7 @@ pub(crate) struct Context<'a> {
     pub(crate) stdin: &'a mut dyn Read,
     pub(crate) stdout: &'a mut dyn Write,
     pub(crate) stderr: &'a mut dyn Write,
+    pub(crate) is_terminal: bool,
     pub(crate) store: Option<Arc<dyn Datastore>>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) ids: Arc<dyn IdSource>,
@@ -43,6 +46,7 @@ pub(crate) async fn run(cli: Cli, context: &mut Context<'_>) -> Result<(), Failu
             change::write(change::Verb::Create { skip_exists }, &input, config, context).await
         }
         Command::Replace(input) => change::write(change::Verb::Replace, &input, config, context).await,
+        Command::Diff(args) => diff::diff(&args, config, context).await,
         Command::Validate(input) => change::validate(&input, context).await,
         Command::Get(args) => get::get(&args, config, context).await,
         Command::Delete(args) => change::delete(&args, config, context).await,

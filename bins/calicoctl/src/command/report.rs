@@ -30,6 +30,16 @@ pub(super) fn summary(verb: &str, past: &str, outcomes: &[(Kind, Outcome)]) -> (
     }
 }
 
+/// Result lines of what was only tried out.
+pub(super) fn dry((text, failure): (String, Option<Failure>)) -> (String, Option<Failure>) {
+    (text.lines().map(|line| format!("{line}{}\n", dry_mark(true))).collect(), failure)
+}
+
+/// The end of a result line.
+pub(super) const fn dry_mark(dry_run: bool) -> &'static str {
+    if dry_run { " (dry run)" } else { "" }
+}
+
 /// Result lines of `delete`, whose wording differs.
 pub(super) fn deletions(outcomes: &[(Kind, Outcome)]) -> (String, Option<Failure>) {
     let total = outcomes.len();

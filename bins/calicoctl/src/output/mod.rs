@@ -44,8 +44,8 @@ pub(crate) fn render(found: &[Found], show: Show<'_>) -> Result<String, Failure>
         Format::Wide => Ok(found.iter().map(|found| table(found, columns::of(found.kind, true), show)).collect()),
         Format::Columns(headings) => found.iter().map(|found| chosen(found, headings, show)).collect(),
         Format::Name => Ok(found.iter().map(names).collect()),
-        Format::Yaml => Ok(yaml::render(&sorted(bare(documents(found, show))))),
-        Format::Json => Ok(serde_json::to_string_pretty(&bare(documents(found, show))).unwrap_or_default() + "\n"),
+        Format::Yaml => Ok(yaml(bare(documents(found, show)))),
+        Format::Json => Ok(json(&bare(documents(found, show)))),
         Format::JsonPath(path) => path.render(&one(documents(found, show))).map(still).map_err(failed),
         Format::Template(template) => {
             template.render(&Value::Array(documents(found, show)), show.as_number).map(still).map_err(failed)
@@ -139,10 +139,32 @@ fn one(documents: Vec<Value>) -> Value {
 const EXPORT_WITHOUT: [&str; 6] =
     ["namespace", "uid", "resourceVersion", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"];
 
-/// The whole object, fields of newer versions included.
+/// An object as users see it, fields of newer versions included, without a resource version.
+pub(crate) fn shown(resource: &Resource, raw: &Value) -> Value {
+    let mut document = whole(resource, raw);
+    if let Some(metadata) = document.get_mut("metadata").and_then(Value::as_object_mut) {
+        metadata.shift_remove("resourceVersion");
+    }
+    document
+}
+
+fn whole(resource: &Resource, raw: &Value) -> Value {
+    merge_unknown(resource.kind(), raw, resource.document())
+}
+
+/// The value as YAML, with keys in upstream's order.
+pub(crate) fn yaml(value: Value) -> String {
+    yaml::render(&sorted(value))
+}
+
+/// The value as JSON.
+pub(crate) fn json(value: &Value) -> String {
+    serde_json::to_string_pretty(value).unwrap_or_default() + "\n"
+}
+
+/// The whole object, as `get` prints it.
 pub(crate) fn resource_document(stored: &Stored, export: bool) -> Value {
-    let document = stored.resource.document();
-    let mut document = merge_unknown(stored.resource.kind(), &stored.raw, document);
+    let mut document = whole(&stored.resource, &stored.raw);
     if let Some(metadata) = document.get_mut("metadata").and_then(Value::as_object_mut) {
         if export {
             for name in EXPORT_WITHOUT {

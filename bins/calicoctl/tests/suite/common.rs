@@ -30,6 +30,9 @@ impl IdSource for Counter {
     }
 }
 
+/// A variable that makes standard output a terminal.
+pub(crate) const TERMINAL: &str = "TEST_TERMINAL";
+
 /// What a run printed, and how it ended.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Run {
@@ -67,6 +70,12 @@ impl Cluster {
         run(line, words, stdin, Some(store), BTreeMap::new(), Arc::<Counter>::clone(&self.ids))
     }
 
+    /// Types a command line, words separated by spaces, with an environment.
+    pub(crate) fn type_in_with(&self, environment: &[(&str, &str)], line: &str, stdin: &str) -> Run {
+        let store: Arc<dyn Datastore> = Arc::<MemoryStore>::clone(&self.store);
+        run(line, &[], stdin, Some(store), owned(environment), Arc::<Counter>::clone(&self.ids))
+    }
+
     /// Types a command line that must succeed; what it printed.
     pub(crate) fn done(&self, line: &str, stdin: &str) -> String {
         let run = self.type_in(line, stdin);
@@ -77,8 +86,11 @@ impl Cluster {
 
 /// Types a command line without a store in hand.
 pub(crate) fn type_in_environment(line: &str, environment: &[(&str, &str)]) -> Run {
-    let environment = environment.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect();
-    run(line, &[], "", None, environment, Arc::<Counter>::default())
+    run(line, &[], "", None, owned(environment), Arc::<Counter>::default())
+}
+
+fn owned(environment: &[(&str, &str)]) -> BTreeMap<String, String> {
+    environment.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect()
 }
 
 fn run(
@@ -90,6 +102,7 @@ fn run(
     ids: Arc<dyn IdSource>,
 ) -> Run {
     let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
+    let environment_says_terminal = environment.contains_key(TERMINAL);
     let mut sources = Sources::default();
     sources.environment = environment;
     let io = Io {
@@ -97,6 +110,7 @@ fn run(
         stdin: &mut stdin.as_bytes(),
         stdout: &mut stdout,
         stderr: &mut stderr,
+        is_terminal: environment_says_terminal,
         store,
         clock: Arc::new(Frozen),
         ids,
