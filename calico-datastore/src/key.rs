@@ -33,8 +33,11 @@ pub(crate) struct PathRange {
     pub(crate) end: String,
 }
 
-/// Path of a key; [`DatastoreError::InvalidKey`] if it has none.
-pub(crate) fn path(key: &ResourceKey) -> Result<String, DatastoreError> {
+/// Path of a key: what upstream calls the object in etcd.
+///
+/// # Errors
+/// [`DatastoreError::InvalidKey`] if it has none.
+pub fn path(key: &ResourceKey) -> Result<String, DatastoreError> {
     let invalid = |reason: &str| DatastoreError::InvalidKey { key: key.clone(), reason: reason.to_owned() };
     match key {
         ResourceKey::Named { kind, namespace, name } => {

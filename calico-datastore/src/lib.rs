@@ -67,7 +67,7 @@ pub mod testing;
 pub use clock::{Clock, IdSource, SystemClock, SystemIds};
 pub use error::DatastoreError;
 pub use etcd_config::{EtcdConfig, Pem};
-pub use key::model;
+pub use key::{model, path};
 pub use revision::Revision;
 pub use store::{
     BadObject, Batch, Change, Committed, Datastore, Entry, Listing, MAX_BATCH, Precondition, Scope, Stored, Watch,

@@ -7,7 +7,7 @@ use clap::{ArgAction, Args, Parser, Subcommand};
 
 use crate::output::{Format, FormatParser};
 
-use crate::command::DiffArgs;
+use crate::command::{ConvertArgs, DatastoreCommand, DiffArgs, VersionArgs};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -83,12 +83,13 @@ pub(crate) enum Command {
     Patch(crate::command::edit::PatchArgs),
     /// Set or remove a label of one resource
     Label(crate::command::edit::LabelArgs),
-    /// Show the version of this program and the datastore it would use
-    Version {
-        /// Only this program's version
-        #[arg(long)]
-        client: bool,
-    },
+    /// Show the versions of this program and of the cluster
+    Version(VersionArgs),
+    /// Convert documents of version 1, and Kubernetes' network policies, to version 3
+    Convert(ConvertArgs),
+    /// Lock, move and tidy the datastore as a whole
+    #[command(subcommand)]
+    Datastore(DatastoreCommand),
     /// Print a completion script, for example: source <(calicoctl completion bash)
     Completion {
         /// Shell

@@ -30,6 +30,8 @@ pub(crate) enum InputFault {
     Syntax(Box<calico_cmd::manifest::SyntaxError>),
     /// A document of a kind that does not exist.
     Kind { message: String, place: Box<Place> },
+    /// A document of an older version that cannot be converted.
+    Older { fault: Fault, place: Box<Place> },
     /// A resource that cannot be written as things are.
     Refused { verb: &'static str, kind: Kind, message: String, place: Box<Place> },
     /// A document that breaks the rules of its kind.
@@ -77,6 +79,9 @@ impl fmt::Display for InputFault {
             }
             Self::Kind { message, place } => {
                 write!(f, "failed to execute command: {message}\n  at {place}\n{}", place.excerpt())
+            }
+            Self::Older { fault, place } => {
+                write!(f, "Failed to convert resource: {fault}\n  at {place}\n{}", place.excerpt())
             }
             Self::Refused { verb, kind, message, place } => {
                 write!(f, "failed to {verb} '{kind}' resource: [{message}]\n  at {place}\n{}", place.excerpt())

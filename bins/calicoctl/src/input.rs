@@ -6,7 +6,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use calico_cmd::manifest::{self, Document, MAX_BYTES, Place};
-use calico_core::resource::{Fault, FaultSort, Kind, Resource, ResourceKey, Scope, clipped};
+use calico_core::resource::{Fault, FaultSort, Kind, Resource, ResourceKey, Scope, clipped, v1};
 use calico_datastore::client::{Client, Rehearsed};
 use serde_json::Value;
 
@@ -265,12 +265,15 @@ fn kind_of(document: &Document) -> Result<Kind, Refusal> {
         let [shown, version] = [kind, version].map(|text| clipped(text.to_owned(), MAX_SHOWN));
         let mut message = format!("unknown resource type ({shown}) and/or version ({version})");
         let is_known = Kind::from_name(kind).is_some();
-        if is_known {
+        if v1::is_older(&document.value) {
+            message +=
+                "\n  it is of an older form: convert it with calicoctl convert -f FILE, whose output can be applied";
+        } else if is_known {
             message += &format!("\n  the version is {}", calico_core::resource::API_VERSION);
         } else if let Some(near) = Kind::nearest(kind) {
             message += &format!("\n  did you mean {near}?");
         }
-        let field = if is_known { "apiVersion" } else { "kind" };
+        let field = if is_known || v1::is_older(&document.value) { "apiVersion" } else { "kind" };
         Refusal::Kind(message, Fault::value(field, None, ""))
     })
 }

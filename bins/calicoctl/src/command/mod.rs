@@ -1,23 +1,29 @@
 //! What each verb does.
 
 mod change;
+mod convert;
+mod datastore;
 mod diff;
 pub(crate) mod edit;
 mod get;
 mod report;
+mod version;
 
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use calico_cmd::store::{self, OpenError, Resolved, Sources, StoreConfig};
+use calico_cmd::store::{self, OpenError, Resolved, Sources};
 use calico_core::resource::{Kind, Scope};
 use calico_datastore::client::Client;
 use calico_datastore::memory::MemoryStore;
 use calico_datastore::{Clock, Datastore, IdSource};
 use clap::CommandFactory;
 
+pub(crate) use self::convert::ConvertArgs;
+pub(crate) use self::datastore::DatastoreCommand;
 pub(crate) use self::diff::{DiffArgs, HELP as DIFF_HELP};
+pub(crate) use self::version::VersionArgs;
 use crate::DEFAULT_CONFIG;
 use crate::cli::{Cli, Command, Target};
 use crate::failure::Failure;
@@ -52,7 +58,9 @@ pub(crate) async fn run(cli: Cli, context: &mut Context<'_>) -> Result<(), Failu
         Command::Delete(args) => change::delete(&args, config, context).await,
         Command::Patch(args) => edit::patch(&args, config, context).await,
         Command::Label(args) => edit::label(&args, config, context).await,
-        Command::Version { client } => version(client, config, context),
+        Command::Version(args) => version::version(&args, config, context).await,
+        Command::Convert(args) => convert::convert(&args, context),
+        Command::Datastore(command) => datastore::run(command, config, context).await,
         Command::Completion { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "calicoctl", &mut script);
@@ -125,20 +133,6 @@ impl Context<'_> {
         let failed = |error| Failure::message(format_args!("Failed to create Calico API client: {error}"));
         store::resolve(&sources).map_err(failed)
     }
-}
-
-fn version(client: bool, config: Option<&Path>, context: &mut Context<'_>) -> Result<(), Failure> {
-    writeln!(context.stdout, "Client Version:    v{}", env!("CARGO_PKG_VERSION"))?;
-    if client {
-        return Ok(());
-    }
-    let datastore = match context.resolve(config)?.config {
-        StoreConfig::Sqlite { path } => format!("sqlite, {}", path.display()),
-        StoreConfig::Etcd(etcd) => format!("etcdv3, {}", etcd.endpoints.join(",")),
-        _ => "of a kind that this program cannot show".to_owned(),
-    };
-    writeln!(context.stdout, "Datastore:         {datastore}")?;
-    Ok(())
 }
 
 /// Kinds that an operator typed, separated by commas.

@@ -104,12 +104,7 @@ fn documents(found: &[Found], show: Show<'_>) -> Vec<Value> {
         let resources = found.resources.iter().map(|stored| resource_document(stored, show.export));
         match found.listed {
             None => documents.extend(resources),
-            Some(revision) => documents.push(json!({
-                "kind": format!("{}List", found.kind),
-                "apiVersion": API_VERSION,
-                "metadata": { "resourceVersion": revision.to_string() },
-                "items": resources.collect::<Vec<_>>(),
-            })),
+            Some(revision) => documents.push(list(found.kind, revision, resources.collect())),
         }
     }
     documents
@@ -138,6 +133,16 @@ fn one(documents: Vec<Value>) -> Value {
 /// What belongs to one cluster, and a time of dying: upstream's list.
 const EXPORT_WITHOUT: [&str; 6] =
     ["namespace", "uid", "resourceVersion", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"];
+
+/// Objects of one kind, as a list object.
+pub(crate) fn list(kind: Kind, revision: Revision, items: Vec<Value>) -> Value {
+    json!({
+        "kind": format!("{kind}List"),
+        "apiVersion": API_VERSION,
+        "metadata": { "resourceVersion": revision.to_string() },
+        "items": items,
+    })
+}
 
 /// An object as users see it, fields of newer versions included, without a resource version.
 pub(crate) fn shown(resource: &Resource, raw: &Value) -> Value {

@@ -76,11 +76,47 @@ impl Cluster {
         run(line, &[], stdin, Some(store), owned(environment), Arc::<Counter>::clone(&self.ids))
     }
 
+    /// Types a command line that goes on, and stops reading when `is_done` says so, which is asked after every line; what it printed.
+    pub(crate) fn type_until(&self, line: &str, mut is_done: impl FnMut(&str) -> bool) -> String {
+        let mut reader = Reader { shown: String::new(), is_done: &mut is_done };
+        let io = Io {
+            sources: Sources::default(),
+            stdin: &mut std::io::empty(),
+            stdout: &mut reader,
+            stderr: &mut std::io::sink(),
+            is_terminal: false,
+            store: Some(Arc::<MemoryStore>::clone(&self.store)),
+            clock: Arc::new(Frozen),
+            ids: Arc::<Counter>::clone(&self.ids),
+        };
+        let exit = calicoctl::run(arguments(line, &[]), io);
+        assert_eq!(exit.code(), 1, "nobody reads any more");
+        reader.shown
+    }
+
     /// Types a command line that must succeed; what it printed.
     pub(crate) fn done(&self, line: &str, stdin: &str) -> String {
         let run = self.type_in(line, stdin);
         assert_eq!((run.code, run.stderr.as_str()), (0, ""), "{line}: {run:?}");
         run.stdout
+    }
+}
+
+/// What was printed, until somebody stops reading.
+struct Reader<'a> {
+    shown: String,
+    is_done: &'a mut dyn FnMut(&str) -> bool,
+}
+
+impl std::io::Write for Reader<'_> {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.shown += std::str::from_utf8(bytes).unwrap();
+        let is_done = self.shown.ends_with('\n') && (self.is_done)(&self.shown);
+        if is_done { Err(std::io::ErrorKind::BrokenPipe.into()) } else { Ok(bytes.len()) }
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
     }
 }
 
@@ -115,11 +151,17 @@ fn run(
         clock: Arc::new(Frozen),
         ids,
     };
-    let args =
-        std::iter::once("calicoctl").chain(line.split_whitespace()).chain(words.iter().copied()).map(OsString::from);
-    let exit = calicoctl::run(args, io);
+    let exit = calicoctl::run(arguments(line, words), io);
     let text = |bytes| String::from_utf8(bytes).unwrap();
     Run { code: exit.code(), stdout: text(stdout), stderr: text(stderr) }
+}
+
+fn arguments(line: &str, words: &[&str]) -> Vec<OsString> {
+    std::iter::once("calicoctl")
+        .chain(line.split_whitespace())
+        .chain(words.iter().copied())
+        .map(OsString::from)
+        .collect()
 }
 
 /// Compares with `tests/golden/<name>`; `BLESS=1` writes it anew.

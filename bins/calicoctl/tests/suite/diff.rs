@@ -117,7 +117,10 @@ fn a_dry_run_checks_everything_and_writes_nothing() {
     golden("dry-run-delete.txt", &cluster.type_in("delete -f - --dry-run", EDITED).transcript());
     assert_eq!(revision(&cluster), before);
     for (line, told) in [
-        ("patch gnp newer --dry-run -p {\"spec\":{\"order\":5}}", "Successfully patched 1 'GlobalNetworkPolicy' resource (dry run)\n"),
+        (
+            "patch gnp newer --dry-run -p {\"spec\":{\"order\":5}}",
+            "Successfully patched 1 'GlobalNetworkPolicy' resource (dry run)\n",
+        ),
         ("label gnp newer --dry-run a=b", "Successfully set label a on gnp newer (dry run)\n"),
     ] {
         assert_eq!(cluster.done(line, ""), told);
@@ -146,7 +149,6 @@ fn a_dry_run_makes_no_datastore() {
 #[test]
 fn what_is_not_the_operators_cannot_be_written() {
     let cluster = cluster();
-    let before = revision(&cluster);
     let document = |kind: &str, name: &str| {
         format!("apiVersion: projectcalico.org/v3\nkind: {kind}\nmetadata: {{name: {name}}}\nspec: {{}}\n")
     };
@@ -159,7 +161,9 @@ fn what_is_not_the_operators_cannot_be_written() {
             told += "\n";
         }
     }
-    cluster.store.inject(ResourceKey::cluster(Kind::ClusterInformation, "default"), b"{\"metadata\":{\"name\":\"default\"}}");
+    cluster
+        .store
+        .inject(ResourceKey::cluster(Kind::ClusterInformation, "default"), b"{\"metadata\":{\"name\":\"default\"}}");
     let before = revision(&cluster);
     for line in ["patch clusterinfo default -p {\"spec\":{\"variant\":\"x\"}}", "label clusterinfo default a=b"] {
         told += &cluster.type_in(line, "").transcript();

@@ -3,6 +3,8 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod common;
+mod convert;
+mod datastore;
 mod diff;
 mod edit;
 #[cfg(feature = "etcd")]
@@ -11,3 +13,4 @@ mod formats;
 mod kinds;
 mod messages;
 mod verbs;
+mod version;

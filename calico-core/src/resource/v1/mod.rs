@@ -2,8 +2,9 @@
 //!
 //! In comes a document, out comes the [`Resource`] that upstream's converter (removed in 3.32) made of it, not yet checked by the rules of
 //! its kind: names are made lower case and given a suffix where that changed them, tags become labels without value, and conditions on tags
-//! selectors. Three things differ. A policy of the default tier keeps its name (its prefix `default.` is gone since 3.32). A rule with both
-//! `notTag` and `notSelector` denies either, as version 1 did (upstream's conversion let through what has only one of them). Namespaces,
+//! selectors. Four things differ. A policy of the default tier keeps its name (its prefix `default.` is gone since 3.32). A rule with both
+//! `notTag` and `notSelector` denies either, as version 1 did (upstream's conversion let through what has only one of them); an IP
+//! block of Kubernetes beside selectors is refused; and a policy of Kubernetes without types governs what Kubernetes says it does. Namespaces,
 //! labels and annotations that no field of v3 takes are left out, as upstream does.
 
 mod endpoints;
