@@ -17,6 +17,7 @@
 //! ```
 //! use std::sync::Arc;
 //!
+//! use calico_core::resource::Kind;
 //! use calico_core::update::SyncStatus;
 //! use calico_datastore::client::Client;
 //! use calico_datastore::memory::MemoryStore;
@@ -28,7 +29,7 @@
 //! let client = Client::new(store.clone(), Arc::new(SystemClock), Arc::new(SystemIds::open()?));
 //! client.initialise().await?;
 //!
-//! let mut syncer = Syncer::start(store, vec![Scope::All], SyncOptions::default());
+//! let mut syncer = Syncer::start(store, vec![Scope::Kind(Kind::Tier)], SyncOptions::default());
 //! let mut tiers = 0;
 //! loop {
 //!     match syncer.next().await {
