@@ -60,14 +60,14 @@ impl Resource {
             Self::StagedNetworkPolicy(policy) => {
                 let spec = &mut policy.spec.policy;
                 fill_policy(&mut policy.metadata, &mut spec.tier, &mut spec.types, &spec.ingress, &spec.egress);
-                if policy.spec.staged_action == Some(StagedAction::Delete) {
+                if *policy.spec.staged_action.get_or_insert(StagedAction::Set) == StagedAction::Delete {
                     spec.types.clear();
                 }
             }
             Self::StagedGlobalNetworkPolicy(policy) => {
                 let spec = &mut policy.spec.policy;
                 fill_policy(&mut policy.metadata, &mut spec.tier, &mut spec.types, &spec.ingress, &spec.egress);
-                if policy.spec.staged_action == Some(StagedAction::Delete) {
+                if *policy.spec.staged_action.get_or_insert(StagedAction::Set) == StagedAction::Delete {
                     spec.types.clear();
                 }
             }
@@ -108,14 +108,16 @@ impl Resource {
         Ok(())
     }
 
-    /// The defaults that the schema gives.
+    /// The defaults that the schema gives. The object is read anew from its typed view, which knows nothing of what was not understood
+    /// of a rule: kinds with rules have no defaults in the schema, and get theirs by hand.
     fn fill_schema_defaults(&mut self) {
-        let before = self.typed_document();
-        let mut after = before.clone();
-        self.kind().shape().fill(&mut after);
-        if after != before
-            && let Ok(filled) = Self::read(self.kind(), &after)
-        {
+        let shape = self.kind().shape();
+        if !shape.has_defaults() {
+            return;
+        }
+        let mut document = self.typed_document();
+        shape.fill(&mut document);
+        if let Ok(filled) = Self::read(self.kind(), &document) {
             *self = filled;
         }
     }
@@ -239,6 +241,23 @@ mod tests {
             assert_eq!(document["spec"]["types"], types);
             assert_eq!(document["spec"]["tier"], "default");
             assert_eq!(document["metadata"]["labels"][TIER_LABEL], "default");
+        }
+    }
+
+    /// What is not understood of a rule makes it allow nothing, and must not be forgotten on the way.
+    #[test]
+    fn what_is_not_understood_of_a_rule_stays() {
+        for kind in [Kind::NetworkPolicy, Kind::GlobalNetworkPolicy] {
+            let document = json!({"metadata": {"name": "p", "namespace": "n"},
+                                  "spec": {"ingress": [{"action": "Allow", "newer": true}]}});
+            let mut resource = Resource::decode(kind, &document).unwrap();
+            resource.fill_defaults().unwrap();
+            let ingress = match &resource {
+                Resource::NetworkPolicy(policy) => &policy.spec.ingress,
+                Resource::GlobalNetworkPolicy(policy) => &policy.spec.ingress,
+                _ => unreachable!(),
+            };
+            assert!(ingress[0].unread.is_some(), "{kind}");
         }
     }
 

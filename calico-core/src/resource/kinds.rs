@@ -114,7 +114,7 @@ macro_rules! kinds {
             pub(super) const fn shape(self) -> &'static Shape {
                 match self {
                     $(Self::$variant => {
-                        const SHAPE: &Shape = &document(
+                        const SHAPE: &Shape = &Shape::Struct(
                             &[
                                 field("kind", schema::TEXT),
                                 field("apiVersion", schema::TEXT),
@@ -279,10 +279,6 @@ impl Kind {
     }
 }
 
-const fn document(fields: &'static [Field]) -> Shape {
-    Shape::Struct(fields)
-}
-
 /// Objects as users see them.
 trait Document {
     fn document(&self, kind: Kind) -> Value;
@@ -290,23 +286,13 @@ trait Document {
 
 impl<S: Serialize> Document for Object<S> {
     fn document(&self, kind: Kind) -> Value {
-        json!({
-            "kind": kind.name(),
-            "apiVersion": API_VERSION,
-            "metadata": json_of(&self.metadata),
-            "spec": json_of(&self.spec),
-        })
+        document_of(kind, &self.metadata, &self.spec)
     }
 }
 
 impl<S: Serialize, T: Serialize + Default + PartialEq> Document for ReportedObject<S, T> {
     fn document(&self, kind: Kind) -> Value {
-        let mut document = json!({
-            "kind": kind.name(),
-            "apiVersion": API_VERSION,
-            "metadata": json_of(&self.metadata),
-            "spec": json_of(&self.spec),
-        });
+        let mut document = document_of(kind, &self.metadata, &self.spec);
         if self.status != T::default()
             && let Some(members) = document.as_object_mut()
         {
@@ -314,6 +300,15 @@ impl<S: Serialize, T: Serialize + Default + PartialEq> Document for ReportedObje
         }
         document
     }
+}
+
+fn document_of<S: Serialize>(kind: Kind, metadata: &Metadata, spec: &S) -> Value {
+    json!({
+        "kind": kind.name(),
+        "apiVersion": API_VERSION,
+        "metadata": json_of(metadata),
+        "spec": json_of(spec),
+    })
 }
 
 /// Our types have text keys and finite numbers only, so this cannot fail; null would be refused by every reader.

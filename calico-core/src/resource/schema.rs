@@ -140,7 +140,7 @@ macro_rules! policy {
     ($spec:ty: $($further:expr),* $(,)?) => {
         specification![
             $spec:
-            field("tier", TEXT).filled_with("default"),
+            field("tier", TEXT),
             field("order", NUMBER),
             field("ingress", RULES),
             field("egress", RULES),
@@ -157,7 +157,7 @@ const NAMESPACE_SELECTOR: Field = field("namespaceSelector", TEXT);
 const DO_NOT_TRACK: Field = field("doNotTrack", FLAG);
 const PRE_DNAT: Field = field("preDNAT", FLAG);
 const APPLY_ON_FORWARD: Field = field("applyOnForward", FLAG);
-const STAGED_ACTION: Field = field("stagedAction", leaf(of::<StagedAction>)).filled_with("Set");
+const STAGED_ACTION: Field = field("stagedAction", leaf(of::<StagedAction>));
 
 policy![NetworkPolicySpec:];
 policy![GlobalNetworkPolicySpec: DO_NOT_TRACK, PRE_DNAT, APPLY_ON_FORWARD, NAMESPACE_SELECTOR];

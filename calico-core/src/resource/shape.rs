@@ -211,6 +211,15 @@ impl Shape {
         }
     }
 
+    /// Whether something is filled in anywhere.
+    pub(super) fn has_defaults(&self) -> bool {
+        match self {
+            Self::List(shape) => shape.has_defaults(),
+            Self::Struct(fields) => fields.iter().any(|field| field.default.is_some() || field.shape.has_defaults()),
+            _ => false,
+        }
+    }
+
     /// Fills defaults in. Those of a part that is absent stay absent with it.
     pub(super) fn fill(&self, value: &mut Value) {
         match (self, value) {
