@@ -8,12 +8,14 @@
 //! lies in the scope's range (the range may hold more: filter with [`Scope::contains`]).
 
 pub mod model;
-
-use std::sync::Arc;
+#[cfg(any(feature = "etcd", feature = "sqlite", test))]
+mod parse;
 
 use calico_core::net::{Cidr, Family};
 use calico_core::resource::{self, AffinityOwner, Kind, ResourceKey};
 
+#[cfg(any(feature = "etcd", feature = "sqlite", test))]
+pub(crate) use self::parse::parse;
 use crate::{DatastoreError, Scope};
 
 /// Everything lives below.
@@ -68,26 +70,6 @@ pub fn path(key: &ResourceKey) -> Result<String, DatastoreError> {
     }
 }
 
-/// The key at a path; `None` for what this version does not know.
-pub(crate) fn parse(path: &str) -> Option<ResourceKey> {
-    if let Some(rest) = path.strip_prefix(V3) {
-        return parse_v3(rest);
-    }
-    if let Some(rest) = path.strip_prefix(ASSIGNMENT) {
-        return parse_block(rest).map(ResourceKey::Block);
-    }
-    if let Some(rest) = path.strip_prefix(HOST) {
-        return parse_affinity(rest, AffinityOwner::Host);
-    }
-    if let Some(rest) = path.strip_prefix(VIRTUAL) {
-        return parse_affinity(rest, AffinityOwner::Virtual);
-    }
-    if let Some(id) = path.strip_prefix(HANDLE) {
-        return (!id.is_empty()).then(|| ResourceKey::Handle(id.into()));
-    }
-    (path == CONFIG).then_some(ResourceKey::IpamConfig)
-}
-
 /// The smallest contiguous range that holds every key of a scope.
 pub(crate) fn range(scope: &Scope) -> Result<PathRange, DatastoreError> {
     Ok(match scope {
@@ -127,36 +109,9 @@ fn prefix(prefix: &str) -> PathRange {
     PathRange { start: prefix.to_owned(), end }
 }
 
-fn parse_v3(rest: &str) -> Option<ResourceKey> {
-    let (plural, rest) = rest.split_once('/')?;
-    let kind = Kind::V3.iter().copied().find(|kind| kind.plural() == plural)?;
-    match kind.scope() {
-        resource::Scope::Cluster => segment(rest).is_ok().then(|| ResourceKey::cluster(kind, rest)),
-        resource::Scope::Namespaced => {
-            let (namespace, name) = rest.split_once('/')?;
-            (segment(namespace).is_ok() && segment(name).is_ok())
-                .then(|| ResourceKey::namespaced(kind, namespace, name))
-        }
-    }
-}
-
-fn parse_affinity(rest: &str, owner: impl FnOnce(Arc<str>) -> AffinityOwner) -> Option<ResourceKey> {
-    let (name, block) = rest.split_once('/')?;
-    segment(name).ok()?;
-    Some(ResourceKey::Affinity { owner: owner(name.into()), block: parse_block(block)? })
-}
-
 /// `ipv4/block/10.65.0.0-26`.
 fn block_path(block: &Cidr) -> String {
     format!("{}/block/{}-{}", version(block.family()), block.address(), block.length())
-}
-
-fn parse_block(text: &str) -> Option<Cidr> {
-    let (family, rest) = text.split_once('/')?;
-    let (address, length) = rest.strip_prefix("block/")?.split_once('-')?;
-    let block = Cidr::new(address.parse().ok()?, length.parse().ok()?)?;
-    // Only the canonical text counts: an alias would be a second path of the same key.
-    (version(block.family()) == family && block_path(&block) == text).then_some(block)
 }
 
 const fn version(family: Family) -> &'static str {
@@ -187,6 +142,8 @@ fn segment(text: &str) -> Result<(), &'static str> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use proptest::prelude::*;
 
     use super::*;
