@@ -88,18 +88,30 @@ pub(super) fn all(resource: &Resource, strictness: Strictness) -> Result<(), Vec
         Resource::GlobalNetworkPolicy(policy) => checker.global_network_policy(&policy.spec, &spec),
         Resource::StagedNetworkPolicy(policy) => checker.staged_network_policy(&policy.spec, &spec),
         Resource::StagedGlobalNetworkPolicy(policy) => checker.staged_global_network_policy(&policy.spec, &spec),
-        Resource::StagedKubernetesNetworkPolicy(policy) => checker.staged_kubernetes_policy(&policy.spec, &spec),
-        Resource::HostEndpoint(endpoint) => checker.host_endpoint(&endpoint.spec, &spec),
-        Resource::BgpConfiguration(object) => checker.bgp_configuration(&object.metadata.name, &object.spec, &spec),
-        Resource::BgpPeer(peer) => checker.bgp_peer(&peer.spec, &spec),
-        Resource::BgpFilter(filter) => checker.bgp_filter(&filter.spec, &spec),
-        Resource::FelixConfiguration(object) => checker.felix_configuration(&object.metadata.name, &object.spec, &spec),
-        Resource::KubeControllersConfiguration(object) => checker.kube_controllers(&object.spec, &spec),
-        Resource::LiveMigration(migration) => checker.live_migration(&migration.spec, &spec),
         Resource::IpamBlock(block) => checker.ipam_block(block, &root),
         _ => {}
     }
+    if strictness == Strictness::Manifest {
+        checker.manifest_only(resource, &spec);
+    }
     if checker.faults.is_empty() { Ok(()) } else { Err(checker.faults) }
+}
+
+impl Checker {
+    /// Kinds to whose rules only manifests are held.
+    fn manifest_only(&mut self, resource: &Resource, spec: &Path<'_>) {
+        match resource {
+            Resource::StagedKubernetesNetworkPolicy(policy) => self.staged_kubernetes_policy(&policy.spec, spec),
+            Resource::HostEndpoint(endpoint) => self.host_endpoint(&endpoint.spec, spec),
+            Resource::BgpConfiguration(object) => self.bgp_configuration(&object.metadata.name, &object.spec, spec),
+            Resource::BgpPeer(peer) => self.bgp_peer(&peer.spec, spec),
+            Resource::BgpFilter(filter) => self.bgp_filter(&filter.spec, spec),
+            Resource::FelixConfiguration(object) => self.felix_configuration(&object.metadata.name, &object.spec, spec),
+            Resource::KubeControllersConfiguration(object) => self.kube_controllers(&object.spec, spec),
+            Resource::LiveMigration(migration) => self.live_migration(&migration.spec, spec),
+            _ => {}
+        }
+    }
 }
 
 /// Whether a kind's objects need a namespace.

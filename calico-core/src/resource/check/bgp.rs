@@ -10,9 +10,6 @@ use crate::resource::{BgpConfigurationSpec, BgpFilterRule, BgpFilterSpec, BgpPee
 
 impl Checker {
     pub(super) fn bgp_configuration(&mut self, name: &str, configuration: &BgpConfigurationSpec, spec: &Path<'_>) {
-        if !self.is_manifest() {
-            return;
-        }
         if name != "default" {
             self.only_on_default(configuration, spec);
         }
@@ -65,9 +62,6 @@ impl Checker {
     }
 
     pub(super) fn bgp_peer(&mut self, peer: &BgpPeerSpec, spec: &Path<'_>) {
-        if !self.is_manifest() {
-            return;
-        }
         let exclusive = [
             ("nodeSelector", !peer.node_selector.is_empty(), "node", !peer.node.is_empty()),
             ("peerSelector", !peer.peer_selector.is_empty(), "peerIP", !peer.peer_ip.is_empty()),
@@ -112,9 +106,6 @@ impl Checker {
     }
 
     pub(super) fn bgp_filter(&mut self, filter: &BgpFilterSpec, spec: &Path<'_>) {
-        if !self.is_manifest() {
-            return;
-        }
         for (field, rules, family) in [
             ("exportV4", &filter.export_v4, Family::V4),
             ("importV4", &filter.import_v4, Family::V4),

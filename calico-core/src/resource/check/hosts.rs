@@ -6,9 +6,6 @@ use crate::resource::{HostEndpointSpec, Kind, LiveMigrationSpec, SINGLE_NAME};
 
 impl Checker {
     pub(super) fn host_endpoint(&mut self, endpoint: &HostEndpointSpec, spec: &Path<'_>) {
-        if !self.is_manifest() {
-            return;
-        }
         if endpoint.interface_name.is_empty() && endpoint.expected_ips.is_empty() {
             self.refuse_field(spec.field("interfaceName"), "give the interface's name, or expectedIPs");
         }
@@ -22,9 +19,6 @@ impl Checker {
 
     /// Both ends of a migration are told in one way each.
     pub(super) fn live_migration(&mut self, migration: &LiveMigrationSpec, spec: &Path<'_>) {
-        if !self.is_manifest() {
-            return;
-        }
         let source = migration.source.as_ref();
         if source.is_some_and(|source| source.workload.is_some() == source.workload_endpoint.is_some()) {
             self.refuse_field(spec.field("source"), "give exactly one of workload and workloadEndpoint");

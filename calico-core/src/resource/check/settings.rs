@@ -12,9 +12,6 @@ const MAX_TABLES: i64 = 65_535;
 
 impl Checker {
     pub(super) fn felix_configuration(&mut self, name: &str, felix: &FelixConfigurationSpec, spec: &Path<'_>) {
-        if !self.is_manifest() {
-            return;
-        }
         let is_scoped = name != "default" && !name.starts_with("node.");
         if !is_scoped && felix.node_selector.is_some() {
             self.refuse_field(spec.field("nodeSelector"), format_args!("{name} is for the nodes that its name says"));
@@ -59,9 +56,6 @@ impl Checker {
     }
 
     pub(super) fn kube_controllers(&mut self, settings: &KubeControllersConfigurationSpec, spec: &Path<'_>) {
-        if !self.is_manifest() {
-            return;
-        }
         let node = settings.controllers.as_ref().and_then(|controllers| controllers.node.as_ref());
         let Some(host_endpoint) = node.and_then(|node| node.host_endpoint.as_ref()) else { return };
         let controllers = spec.field("controllers");

@@ -34,9 +34,6 @@ impl Checker {
     }
 
     pub(super) fn staged_kubernetes_policy(&mut self, staged: &StagedKubernetesNetworkPolicySpec, spec: &Path<'_>) {
-        if !self.is_manifest() {
-            return;
-        }
         if staged.staged_action == Some(StagedAction::Delete) {
             let rest = StagedKubernetesNetworkPolicySpec { staged_action: staged.staged_action, ..Default::default() };
             if *staged != rest {
