@@ -155,10 +155,10 @@ const BGP_PEER: &[Column] = &[
 ];
 const BGP_FILTER: &[Column] = &[
     NAME,
-    column("NUMEXPORTV4", |resource| bgp_filter(resource, |filter| filter.export_v4.len())),
-    column("NUMIMPORTV4", |resource| bgp_filter(resource, |filter| filter.import_v4.len())),
-    column("NUMEXPORTV6", |resource| bgp_filter(resource, |filter| filter.export_v6.len())),
-    column("NUMIMPORTV6", |resource| bgp_filter(resource, |filter| filter.import_v6.len())),
+    column("NUMEXPORTV4", |resource| bgp_filter(resource, |filter| filter.export_v4.len().to_string())),
+    column("NUMIMPORTV4", |resource| bgp_filter(resource, |filter| filter.import_v4.len().to_string())),
+    column("NUMEXPORTV6", |resource| bgp_filter(resource, |filter| filter.export_v6.len().to_string())),
+    column("NUMIMPORTV6", |resource| bgp_filter(resource, |filter| filter.import_v6.len().to_string())),
 ];
 const NODE_STATUS: &[Column] = &[NAME, NODE_STATUS_NODE];
 const NODE_STATUS_WIDE: &[Column] = &[
@@ -266,60 +266,27 @@ fn order(resource: &Resource) -> String {
     order.map_or_else(String::new, |order| order.to_string())
 }
 
-fn pool(resource: &Resource, cell: impl Fn(&IpPoolSpec) -> String) -> String {
-    match resource {
-        Resource::IpPool(pool) => cell(&pool.spec),
-        _ => String::new(),
-    }
+/// Cells of what one kind specifies; empty for any other kind.
+macro_rules! cells {
+    ($($name:ident: $kind:ident($spec:ty);)*) => { $(
+        fn $name(resource: &Resource, cell: impl Fn(&$spec) -> String) -> String {
+            match resource {
+                Resource::$kind(object) => cell(&object.spec),
+                _ => String::new(),
+            }
+        }
+    )* };
 }
 
-fn endpoint(resource: &Resource, cell: impl Fn(&WorkloadEndpointSpec) -> String) -> String {
-    match resource {
-        Resource::WorkloadEndpoint(endpoint) => cell(&endpoint.spec),
-        _ => String::new(),
-    }
-}
-
-fn host_endpoint(resource: &Resource, cell: impl Fn(&HostEndpointSpec) -> String) -> String {
-    match resource {
-        Resource::HostEndpoint(endpoint) => cell(&endpoint.spec),
-        _ => String::new(),
-    }
-}
-
-fn bgp_configuration(resource: &Resource, cell: impl Fn(&BgpConfigurationSpec) -> String) -> String {
-    match resource {
-        Resource::BgpConfiguration(configuration) => cell(&configuration.spec),
-        _ => String::new(),
-    }
-}
-
-fn bgp_peer(resource: &Resource, cell: impl Fn(&BgpPeerSpec) -> String) -> String {
-    match resource {
-        Resource::BgpPeer(peer) => cell(&peer.spec),
-        _ => String::new(),
-    }
-}
-
-fn bgp_filter(resource: &Resource, count: impl Fn(&BgpFilterSpec) -> usize) -> String {
-    match resource {
-        Resource::BgpFilter(filter) => count(&filter.spec).to_string(),
-        _ => String::new(),
-    }
-}
-
-fn cluster(resource: &Resource, cell: impl Fn(&ClusterInformationSpec) -> String) -> String {
-    match resource {
-        Resource::ClusterInformation(cluster) => cell(&cluster.spec),
-        _ => String::new(),
-    }
-}
-
-fn ipam(resource: &Resource, cell: impl Fn(&IpamConfigurationSpec) -> String) -> String {
-    match resource {
-        Resource::IpamConfiguration(ipam) => cell(&ipam.spec),
-        _ => String::new(),
-    }
+cells! {
+    bgp_configuration: BgpConfiguration(BgpConfigurationSpec);
+    bgp_filter: BgpFilter(BgpFilterSpec);
+    bgp_peer: BgpPeer(BgpPeerSpec);
+    cluster: ClusterInformation(ClusterInformationSpec);
+    endpoint: WorkloadEndpoint(WorkloadEndpointSpec);
+    host_endpoint: HostEndpoint(HostEndpointSpec);
+    ipam: IpamConfiguration(IpamConfigurationSpec);
+    pool: IpPool(IpPoolSpec);
 }
 
 fn or_dash<T: ToString>(value: Option<T>) -> String {

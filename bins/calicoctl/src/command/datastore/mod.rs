@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use calico_cmd::output::chain;
-use calico_core::resource::{ClusterInformationSpec, DEFAULT_TIER, Kind, Metadata, Object, Resource, ResourceKey};
+use calico_core::resource::{DEFAULT_TIER, Kind, Resource, ResourceKey};
 use calico_datastore::client::{Client, ClientError};
 use calico_datastore::{Datastore, DatastoreError, Precondition, Scope, Stored, Write};
 use clap::Subcommand;
@@ -86,7 +86,7 @@ async fn set_ready(ready: bool, config: Option<&Path>, context: &mut Context<'_>
     })?;
     let mut attempts = 0..ATTEMPTS;
     loop {
-        match write_ready(&client, ready, context).await {
+        match write_ready(&client, ready).await {
             Ok(()) => break,
             // What another wrote in between stays.
             Err(error) if error.is_conflict() && attempts.next().is_some() => {}
@@ -99,26 +99,13 @@ async fn set_ready(ready: bool, config: Option<&Path>, context: &mut Context<'_>
     writeln!(context.stdout, "Datastore {done}.").map_err(Failure::from)
 }
 
-async fn write_ready(client: &Client, ready: bool, context: &Context<'_>) -> Result<(), ClientError> {
-    match client.get(&information()).await {
-        Ok(stored) => {
-            let mut resource = Resource::clone(&stored.resource);
-            if let Resource::ClusterInformation(cluster) = &mut resource {
-                cluster.spec.datastore_ready = Some(ready);
-            }
-            client.update(resource).await.map(drop)
-        }
-        Err(error) if error.is_not_found() => {
-            let metadata = Metadata { name: "default".into(), ..Metadata::default() };
-            let spec = ClusterInformationSpec {
-                cluster_guid: format!("{:032x}", context.ids.draw()),
-                datastore_ready: Some(ready),
-                ..ClusterInformationSpec::default()
-            };
-            client.create(Resource::ClusterInformation(Object { metadata, spec }.into())).await.map(drop)
-        }
-        Err(error) => Err(error),
+async fn write_ready(client: &Client, ready: bool) -> Result<(), ClientError> {
+    let stored = client.get(&information()).await?;
+    let mut resource = Resource::clone(&stored.resource);
+    if let Resource::ClusterInformation(cluster) = &mut resource {
+        cluster.spec.datastore_ready = Some(ready);
     }
+    client.update(resource).await.map(drop)
 }
 
 /// Policies of the default tier were stored under `default.` and their name before 3.32. Each is moved in one transaction, so it can be
