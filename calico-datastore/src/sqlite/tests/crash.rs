@@ -138,30 +138,37 @@ async fn survivor() {
 
 /// Makes a file system, and shuts it down while the writer writes: what was not synced is dropped, its journal included, as when
 /// the power fails. Then mounts it again and looks.
+///
+/// The writer is stopped first, so that the power fails between two of its system calls. ext4 calls a sync done that a shutdown overtakes:
+/// a bare loop of write and fdatasync lost what it had acknowledged in 16 of 250 rounds, and in none when it was stopped before.
 const POWER: &str = r#"
 set -eu
 RANDOM=$SEED
 truncate -s 16M disk
 mkfs.ext4 -q -F disk
 mkdir at
-mount -o loop disk at
+# One loop device for all rounds: the one that `umount` frees may not be free yet when the next `mount` takes it.
+device=$(losetup --find --show disk)
+trap 'umount at || true; losetup --detach "$device"' EXIT
+mount "$device" at
 for round in $(seq "$CALICO_TEST_CRASH_ROUNDS"); do
     : > acknowledged
     "$EXE" sqlite::tests::crash::writer --exact --nocapture >acknowledged &
     writer=$!
     wanted=$((1 + RANDOM % 20))
     until [ "$(grep -c ^ack acknowledged)" -ge "$wanted" ]; do kill -0 $writer; sleep 0.0$((1 + RANDOM % 9)); done
+    kill -STOP $writer
+    while grep -h ^State: /proc/$writer/task/*/status | grep -qv 'T (stopped)'; do kill -0 $writer; done
     python3 -c 'import fcntl, os, struct
 EXT4_IOC_SHUTDOWN, NOLOGFLUSH = 0x8004587D, 2
 fcntl.ioctl(os.open("at", os.O_RDONLY), EXT4_IOC_SHUTDOWN, struct.pack("I", NOLOGFLUSH))'
     kill -9 $writer 2>/dev/null || true
     wait $writer || true
     umount at
-    mount -o loop disk at
+    mount "$device" at
     CALICO_TEST_CRASH_LAST=$(grep ^ack acknowledged | tail -n 1 | cut -d ' ' -f 2) \
         "$EXE" sqlite::tests::crash::survivor --exact --nocapture
 done
-umount at
 "#;
 
 #[test]
