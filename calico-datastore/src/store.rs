@@ -130,6 +130,14 @@ pub struct BadObject {
 /// A stored object, usable or not.
 pub type Entry = Result<Stored, BadObject>;
 
+/// The key of a stored object, usable or not.
+pub(crate) const fn entry_key(entry: &Entry) -> &ResourceKey {
+    match entry {
+        Ok(stored) => &stored.key,
+        Err(bad) => &bad.key,
+    }
+}
+
 /// A picture of a scope.
 #[derive(Debug, Clone, PartialEq)]
 #[expect(clippy::exhaustive_structs, reason = "stores build it with literals")]

@@ -139,7 +139,7 @@ impl Client {
     /// already changes nothing, not even the revision.
     pub async fn update(&self, draft: impl Into<Draft> + Send) -> Result<Stored, ClientError> {
         let draft = Prepared::new(draft.into())?;
-        let mut attempts = draft.attempts();
+        let mut attempts = attempts(draft.revision);
         loop {
             let read = self.read_for_update(&draft.key).await?;
             match self.replace(&draft, read).await {
@@ -152,7 +152,7 @@ impl Client {
     /// Creates an object or, if it is there, replaces it.
     pub async fn apply(&self, draft: impl Into<Draft> + Send) -> Result<Applied, ClientError> {
         let draft = Prepared::new(draft.into())?;
-        let mut attempts = draft.attempts();
+        let mut attempts = attempts(draft.revision);
         loop {
             let done = match self.read_for_update(&draft.key).await {
                 Ok(read) => self.replace(&draft, read).await,
@@ -170,9 +170,25 @@ impl Client {
     /// Answers with what was deleted, if it could be read.
     pub async fn delete(&self, key: &ResourceKey, revision: Option<Revision>) -> Result<Option<Stored>, ClientError> {
         rules::before_delete(&*self.store, key, &BTreeSet::new()).await?;
+        let mut attempts = attempts(revision);
+        loop {
+            match self.delete_with_its_own(key, revision).await {
+                Err(error) if error.is_conflict() && attempts.next().is_some() => {}
+                other => return other,
+            }
+        }
+    }
+
+    /// First what cannot be without the object, then the object.
+    async fn delete_with_its_own(
+        &self,
+        key: &ResourceKey,
+        revision: Option<Revision>,
+    ) -> Result<Option<Stored>, ClientError> {
         let revision = match key.kind() {
             Kind::IpPool => pool::retire(&*self.store, key, revision).await?,
             Kind::Node => {
+                self.expect_revision(key, revision).await?;
                 self.retire_node(key).await?;
                 revision
             }
@@ -181,6 +197,18 @@ impl Client {
         let precondition = revision.map_or(crate::Precondition::Present, crate::Precondition::At);
         let committed = self.store.commit(Write::delete(key.clone(), precondition).into()).await?;
         Ok(committed.into_iter().next().and_then(|one| one.previous).map(|previous| shown(*previous)))
+    }
+
+    /// Refuses before anything is deleted what the deletion itself would be refused for in the end.
+    async fn expect_revision(&self, key: &ResourceKey, wanted: Option<Revision>) -> Result<(), ClientError> {
+        let Some(wanted) = wanted else { return Ok(()) };
+        let listing = self.store.list(&Scope::Key(key.clone())).await?;
+        match listing.entries.into_iter().next() {
+            None => Err(DatastoreError::NotFound { key: key.clone() }.into()),
+            Some(Ok(read)) => conflict_unless(Some(wanted), &read),
+            Some(Err(bad)) if bad.revision == wanted => Ok(()),
+            Some(Err(_)) => Err(DatastoreError::Conflict { key: key.clone(), current: None }.into()),
+        }
     }
 
     /// Reads what an update starts from.
@@ -245,11 +273,6 @@ impl Prepared {
         Ok(Self { draft, key, revision })
     }
 
-    /// Further tries after losing to another writer: none if the caller named the revision.
-    const fn attempts(&self) -> std::ops::Range<usize> {
-        0..if self.revision.is_some() { 0 } else { ATTEMPTS }
-    }
-
     /// What makes the draft of what was read.
     fn replacement(&self, read: &Stored) -> Result<Replacement, ClientError> {
         let Draft { mut resource, document } = self.draft.clone();
@@ -289,6 +312,11 @@ impl std::fmt::Debug for Client {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Client").finish_non_exhaustive()
     }
+}
+
+/// Further tries after losing to another writer: none if the caller named the revision.
+const fn attempts(revision: Option<Revision>) -> std::ops::Range<usize> {
+    0..if revision.is_some() { 0 } else { ATTEMPTS }
 }
 
 fn key_of(resource: &Resource) -> Result<ResourceKey, ClientError> {

@@ -13,7 +13,7 @@ use calico_core::ipam::{Release, ReleaseAddresses};
 use calico_core::net::Cidr;
 use calico_core::resource::{AffinityOwner, Kind, Resource, ResourceKey};
 
-use super::{Client, ClientError, claims};
+use super::{ATTEMPTS, Client, ClientError, claims};
 use crate::ipam::{Ipam, StoreIpam};
 use crate::{DatastoreError, MAX_BATCH, Precondition, Scope, Stored, Write};
 
@@ -24,24 +24,48 @@ impl Client {
     /// Removes what belongs to a node.
     pub(super) async fn retire_node(&self, node: &ResourceKey) -> Result<(), ClientError> {
         let Some(name) = node.name() else { return Ok(()) };
-        let endpoints = self.belonging(Kind::WorkloadEndpoint, name).await?;
-        let mut addresses: Vec<IpAddr> =
-            endpoints.iter().flat_map(|stored| workload_addresses(&stored.resource)).collect();
+        let mut tunnels = BTreeSet::new();
         match self.store.get(node).await {
-            Ok(stored) => addresses.extend(tunnel_addresses(&stored.resource)),
+            Ok(stored) => tunnels = tunnel_addresses(&stored.resource),
             // Without the node there may still be what was its own.
             Err(DatastoreError::NotFound { .. } | DatastoreError::Unreadable { .. }) => {}
             Err(error) => return Err(error.into()),
         }
-        self.release_addresses(&addresses).await?;
-        self.delete_all(endpoints.into_iter().map(|stored| stored.key)).await?;
+        self.release_addresses(&tunnels.into_iter().collect::<Vec<_>>()).await?;
+        self.delete_belonging(Kind::WorkloadEndpoint, name).await?;
         claims::release(&*self.store, &Scope::AffinitiesOf(AffinityOwner::Host(name.into())), |_| true).await?;
-        let peers = self.belonging(Kind::BgpPeer, name).await?;
+        self.delete_belonging(Kind::BgpPeer, name).await?;
         let own = format!("node.{name}");
-        let settings = [Kind::FelixConfiguration, Kind::BgpConfiguration].map(|kind| ResourceKey::cluster(kind, &own));
-        self.delete_all(peers.into_iter().map(|stored| stored.key).chain(settings)).await?;
-        let host_endpoints = self.belonging(Kind::HostEndpoint, name).await?;
-        self.delete_all(host_endpoints.into_iter().map(|stored| stored.key)).await
+        for kind in [Kind::FelixConfiguration, Kind::BgpConfiguration] {
+            let write = Write::delete(ResourceKey::cluster(kind, &own), Precondition::None);
+            self.store.commit(write.into()).await?;
+        }
+        self.delete_belonging(Kind::HostEndpoint, name).await
+    }
+
+    /// Deletes the objects of a kind whose specification names the node, after releasing the addresses that they hold. What others
+    /// change meanwhile is looked at anew: it may have moved to another node.
+    async fn delete_belonging(&self, kind: Kind, node: &str) -> Result<(), ClientError> {
+        let mut left = ATTEMPTS;
+        loop {
+            left -= 1;
+            let found = self.belonging(kind, node).await?;
+            let addresses: Vec<IpAddr> = found.iter().flat_map(|stored| workload_addresses(&stored.resource)).collect();
+            self.release_addresses(&addresses).await?;
+            let mut changed = None;
+            for Stored { key, revision, .. } in found {
+                match self.store.commit(Write::delete(key, Precondition::At(revision)).into()).await {
+                    Ok(_) | Err(DatastoreError::NotFound { .. }) => {}
+                    Err(error) if error.is_conflict() => changed = Some(error),
+                    Err(error) => return Err(error.into()),
+                }
+            }
+            match changed {
+                None => return Ok(()),
+                Some(error) if left == 0 => return Err(error.into()),
+                Some(_) => {}
+            }
+        }
     }
 
     /// The objects of a kind whose specification names the node.
@@ -54,16 +78,6 @@ impl Client {
             _ => false,
         };
         Ok(listing.entries.into_iter().flatten().filter(belongs).collect())
-    }
-
-    async fn delete_all(&self, keys: impl Iterator<Item = ResourceKey> + Send) -> Result<(), ClientError> {
-        for key in keys {
-            match self.store.commit(Write::delete(key, Precondition::Present).into()).await {
-                Ok(_) | Err(DatastoreError::NotFound { .. }) => {}
-                Err(error) => return Err(error.into()),
-            }
-        }
-        Ok(())
     }
 
     async fn release_addresses(&self, addresses: &[IpAddr]) -> Result<(), ClientError> {

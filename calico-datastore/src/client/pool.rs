@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 
+use calico_core::net::Cidr;
 use calico_core::resource::{AllowedUse, Fault, IpPoolSpec, Kind, Object, Resource, ResourceKey};
 
 use super::{ClientError, claims};
-use crate::{BadObject, Datastore, DatastoreError, Precondition, Revision, Scope, Stored, Write};
+use crate::store::entry_key;
+use crate::{Datastore, DatastoreError, Entry, Precondition, Revision, Scope, Write};
 
 /// Answers with what must hold for the pool to be stored: that no other came since this looked. `made` are pools that are to be taken
 /// for stored beside those that are.
@@ -18,25 +20,18 @@ pub(super) async fn before_create(
     let refused = |reason: String| Err(Fault::value("spec.cidr", Some(cidr.to_string()), reason).into());
     let pools = store.list(&Scope::Kind(Kind::IpPool)).await?;
     let own = ResourceKey::cluster(Kind::IpPool, &new.metadata.name);
-    if pools
-        .entries
-        .iter()
-        .any(|entry| matches!(entry, Ok(Stored { key, .. }) | Err(BadObject { key, .. }) if *key == own))
-    {
+    if pools.entries.iter().any(|entry| *entry_key(entry) == own) {
         let current = pools.entries.into_iter().flatten().find(|stored| stored.key == own).map(Box::new);
         return Err(DatastoreError::AlreadyExists { key: own, current }.into());
     }
-    let stored = pools.entries.iter().flatten().filter_map(|stored| match &*stored.resource {
-        Resource::IpPool(other) => Some(other),
-        _ => None,
-    });
-    if let Some(other) = stored.chain(made).find(|other| other.spec.cidr.overlaps(&cidr)) {
-        let (name, taken) = (&other.metadata.name, other.spec.cidr);
+    let stored = pools.entries.iter().filter_map(|entry| Some((entry_key(entry).name()?, range_of(entry)?)));
+    let made = made.iter().map(|pool| (pool.metadata.name.as_str(), pool.spec.cidr));
+    if let Some((name, taken)) = stored.chain(made).find(|(_, taken)| taken.overlaps(&cidr)) {
         return refused(format!("IPPool({}) CIDR overlaps with IPPool({name}) CIDR {taken}", new.metadata.name));
     }
     let blocks = store.list(&Scope::Kind(Kind::IpamBlock)).await?;
-    for stored in blocks.entries.iter().flatten() {
-        if let ResourceKey::Block(block) = stored.key
+    for key in blocks.entries.iter().map(entry_key) {
+        if let ResourceKey::Block(block) = key
             && block.overlaps(&cidr)
             && block.length() != new.spec.block_length()
         {
@@ -44,6 +39,18 @@ pub(super) async fn before_create(
         }
     }
     Ok(Precondition::NothingNewerIn(Kind::IpPool, pools.revision))
+}
+
+/// What a pool takes, which of one that cannot be read may still be known.
+fn range_of(entry: &Entry) -> Option<Cidr> {
+    let resource = match entry {
+        Ok(stored) => &stored.resource,
+        Err(bad) => bad.remains.as_ref()?,
+    };
+    match &**resource {
+        Resource::IpPool(pool) => Some(pool.spec.cidr),
+        _ => None,
+    }
 }
 
 pub(super) fn before_update(old: &Object<IpPoolSpec>, new: &Object<IpPoolSpec>) -> Result<(), ClientError> {

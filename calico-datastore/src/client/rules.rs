@@ -7,7 +7,8 @@ use calico_core::resource::{DEFAULT_ALLOW_PROFILE, Fault, Kind, Resource, Resour
 
 use super::rehearsal::Made;
 use super::{ClientError, pool};
-use crate::{BadObject, Datastore, DatastoreError, Listing, Precondition, Revision, Scope, Stored};
+use crate::store::entry_key;
+use crate::{Datastore, DatastoreError, Listing, Precondition, Revision, Scope, Stored};
 
 /// Whether a key is that of the profile that exists without being stored.
 pub(super) fn is_built_in(key: &ResourceKey) -> bool {
@@ -31,12 +32,8 @@ pub(super) fn add_built_in(scope: &Scope, listing: &mut Listing) {
     if !scope.contains(&profile.key) {
         return;
     }
-    let key_of = |entry: &crate::Entry| match entry {
-        Ok(stored) => stored.key.clone(),
-        Err(BadObject { key, .. }) => key.clone(),
-    };
-    listing.entries.retain(|entry| !is_built_in(&key_of(entry)));
-    let position = listing.entries.partition_point(|entry| key_of(entry) < profile.key);
+    listing.entries.retain(|entry| !is_built_in(entry_key(entry)));
+    let position = listing.entries.partition_point(|entry| *entry_key(entry) < profile.key);
     listing.entries.insert(position, Ok(profile));
 }
 
@@ -137,10 +134,14 @@ async fn before_tier_delete(
         [Kind::NetworkPolicy, Kind::GlobalNetworkPolicy, Kind::StagedNetworkPolicy, Kind::StagedGlobalNetworkPolicy];
     for kind in policies {
         let listing = store.list(&Scope::Kind(kind)).await?;
-        let uses = |stored: &&Stored| stored.resource.tier() == Some(name) && !gone.contains(&stored.key);
-        let user = listing.entries.iter().flatten().find(uses);
-        if let Some(policy) = user {
-            let reason = format!("{} is in it: delete its policies first", policy.key);
+        for entry in listing.entries.iter().filter(|entry| !gone.contains(entry_key(entry))) {
+            let reason = match entry {
+                Ok(stored) if stored.resource.tier() != Some(name) => continue,
+                Ok(stored) => format!("{} is in it: delete its policies first", stored.key),
+                Err(bad) => {
+                    format!("{} cannot be read and may be in it: mend or delete it first ({})", bad.key, bad.reason)
+                }
+            };
             return Err(ClientError::NotSupported { operation: "Delete", key: key.clone(), reason });
         }
     }

@@ -4,14 +4,11 @@ use calico_core::resource::{AffinityOwner, Kind, ResourceKey};
 
 use super::writing::create;
 use super::{Subject, affinity, block, handle, network_set, tier};
+use crate::store::entry_key;
 use crate::{Listing, Scope};
 
 pub(super) fn keys(listing: &Listing) -> Vec<ResourceKey> {
-    let key = |entry: &crate::Entry| match entry {
-        Ok(stored) => stored.key.clone(),
-        Err(bad) => bad.key.clone(),
-    };
-    listing.entries.iter().map(key).collect()
+    listing.entries.iter().map(entry_key).cloned().collect()
 }
 
 pub(super) async fn scopes_select(subject: &dyn Subject) {
@@ -52,6 +49,8 @@ pub(super) async fn scopes_select(subject: &dyn Subject) {
         Scope::Key(tier("absent", 1.0).0),
         Scope::AffinitiesOf(AffinityOwner::Host("host".into())),
         Scope::AffinitiesOf(AffinityOwner::Virtual("host".into())),
+        Scope::AffinitiesOf(AffinityOwner::Host("not/a name".into())),
+        Scope::AffinitiesOf(AffinityOwner::Host("".into())),
         Scope::BlocksWithin("10.0.0.0/8".parse().unwrap()),
         Scope::BlocksWithin("10.9.0.0/26".parse().unwrap()),
         Scope::BlocksWithin("fd00::/64".parse().unwrap()),

@@ -303,6 +303,71 @@ async fn a_deleted_node_takes_all_that_is_its_own_along_in_the_embedded_store() 
     a_node_takes_along(Arc::new(crate::sqlite::SqliteStore::open(&folder.path().join("calico.db")).unwrap())).await;
 }
 
+#[tokio::test]
+async fn a_node_that_changed_keeps_what_is_its_own() {
+    let (store, client) = client();
+    let one = client.create(node("n1", NodeSpec::default())).await.unwrap();
+    client.create(host_endpoint("hep", "n1")).await.unwrap();
+    client
+        .update(node("n1", NodeSpec { ipv4_vxlan_tunnel_addr: "192.0.2.9".to_owned(), ..NodeSpec::default() }))
+        .await
+        .unwrap();
+    let stale = client.delete(&one.key, Some(one.revision)).await.unwrap_err();
+    assert!(stale.is_conflict(), "{stale}");
+    let unreadable = ResourceKey::cluster(Kind::Node, "n2");
+    let revision = store.inject(unreadable.clone(), br#"{"spec": 7}"#);
+    client.create(host_endpoint("hep2", "n2")).await.unwrap();
+    let stale = client.delete(&unreadable, Some(Revision::from_raw(revision.raw() - 1))).await.unwrap_err();
+    assert!(stale.is_conflict(), "{stale}");
+    let absent = client.delete(&ResourceKey::cluster(Kind::Node, "n3"), Some(revision)).await.unwrap_err();
+    assert!(absent.is_not_found(), "{absent}");
+    assert_eq!(store.list(&Scope::Kind(Kind::HostEndpoint)).await.unwrap().entries.len(), 2);
+
+    client.delete(&unreadable, Some(revision)).await.unwrap();
+    client.delete(&one.key, None).await.unwrap();
+    assert_eq!(store.list(&Scope::Kind(Kind::HostEndpoint)).await.unwrap().entries.len(), 0);
+}
+
+/// Others write in between: what they changed is looked at anew, as often as it takes.
+#[tokio::test]
+async fn a_deletion_that_was_overtaken_is_repeated() {
+    for overtaken in 0..6 {
+        let (store, client) = client();
+        client.create(node("n1", NodeSpec::default())).await.unwrap();
+        client.create(host_endpoint("hep", "n1")).await.unwrap();
+        client.create(pool("p", "10.0.0.0/16")).await.unwrap();
+        for key in [ResourceKey::cluster(Kind::Node, "n1"), ResourceKey::cluster(Kind::IpPool, "p")] {
+            store.faults().conflict_next(overtaken);
+            client.delete(&key, None).await.unwrap();
+            assert!(store.get(&key).await.unwrap_err().is_not_found());
+        }
+        assert_eq!(store.list(&Scope::Kind(Kind::HostEndpoint)).await.unwrap().entries.len(), 0);
+    }
+}
+
+/// Ranges, blocks and policies count also where the rest of them cannot be read.
+#[tokio::test]
+async fn what_cannot_be_read_stands_in_the_way() {
+    let (store, client) = client();
+    store.inject(ResourceKey::cluster(Kind::IpPool, "odd"), br#"{"spec": {"cidr": "10.0.0.0/16", "blockSize": "x"}}"#);
+    let overlap = client.create(pool("p", "10.0.0.0/24")).await.unwrap_err();
+    assert_eq!(
+        overlap.to_string(),
+        "error with field spec.cidr = '10.0.0.0/24' (IPPool(p) CIDR overlaps with IPPool(odd) CIDR 10.0.0.0/16)"
+    );
+    store.inject(ResourceKey::Block("10.1.0.0/28".parse().unwrap()), b"{");
+    let block = client.create(pool("p", "10.1.0.0/16")).await.unwrap_err();
+    assert!(block.to_string().contains("existing allocation block 10.1.0.0/28"), "{block}");
+
+    client.create(user_tier("t", 1.0)).await.unwrap();
+    let policy = ResourceKey::cluster(Kind::GlobalNetworkPolicy, "t.odd");
+    store.inject(policy.clone(), b"{");
+    let refused = client.delete(&tier("t", 1.0).0, None).await.unwrap_err();
+    assert!(refused.to_string().contains("GlobalNetworkPolicy(t.odd) cannot be read"), "{refused}");
+    client.delete(&policy, None).await.unwrap();
+    client.delete(&tier("t", 1.0).0, None).await.unwrap();
+}
+
 /// The node is gone already, or cannot be read; a tunnel's address lies in no pool.
 #[tokio::test]
 async fn what_is_left_of_a_node_is_deleted_without_it() {
