@@ -84,8 +84,8 @@ pub(crate) fn range(scope: &Scope) -> Result<PathRange, DatastoreError> {
         Scope::Key(key) => exact(&path(key)?),
         Scope::AffinitiesOf(owner) => match owner_root(owner) {
             Ok(root) => prefix(&root),
-            // No such owner can be written, so nothing can be found: an empty range.
-            Err(_) => PathRange { start: String::new(), end: "\0".to_owned() },
+            // No such owner can be written, so nothing can be found. etcd takes an empty key for a mistake, or for all keys.
+            Err(_) => exact(&format!("{HOST}\0")),
         },
         Scope::BlocksWithin(cidr) => prefix(&format!("{ASSIGNMENT}{}/block/", version(cidr.family()))),
     })

@@ -148,3 +148,23 @@ async fn a_quiet_watch_keeps_up_with_compactions() {
     };
     assert!(matches!(told, DatastoreError::TooOld { revision } if revision == from), "{told:?}");
 }
+
+/// A copy of last week's data comes back under the watch, whose revisions are in its future.
+#[tokio::test]
+async fn a_store_that_went_back_in_time_is_noticed() {
+    let mut server = Server::start().await;
+    let store = EtcdStore::connect(server.config()).await.unwrap();
+    for name in ["a", "b", "c"] {
+        store.commit(put(name)).await.unwrap();
+    }
+    let from = store.list(&Scope::All).await.unwrap().revision;
+    let mut watch = store.watch(&Scope::All, from).await.unwrap();
+    server.kill();
+    std::fs::remove_dir_all(server.directory.path().join("data")).unwrap();
+    server.restart();
+    server.ready(server.config()).await;
+    match watch.next().await {
+        Err(DatastoreError::TooOld { revision }) => assert_eq!(revision, from),
+        other => panic!("{other:?}"),
+    }
+}

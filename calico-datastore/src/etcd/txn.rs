@@ -94,6 +94,8 @@ impl Step {
         let path = self.path.as_str();
         match self.precondition {
             Precondition::Absent => Some(Compare::version(path, CompareOp::Equal, 0)),
+            // etcd says that an absent key was changed at revision zero; nothing that is there was.
+            Precondition::At(revision) if revision.raw() == 0 => Some(Compare::version(path, CompareOp::Less, 0)),
             Precondition::At(revision) => Some(Compare::mod_revision(path, CompareOp::Equal, to_etcd(revision))),
             Precondition::Present => Some(Compare::version(path, CompareOp::Greater, 0)),
             // etcd compares every key of the range; none is as good as one of revision zero.

@@ -108,6 +108,10 @@ impl EtcdWatch {
             let operation = format!("etcd watch: {}", message.cancel_reason());
             return Err(DatastoreError::Refused { operation, source: None });
         }
+        // A store that was restored from an older copy takes a start in its future, and would be silent until it gets there.
+        if message.header().is_some_and(|header| header.revision() < to_etcd(self.cursor)) {
+            return Err(DatastoreError::TooOld { revision: self.cursor });
+        }
         for pair in message.events().iter().filter_map(etcd_client::Event::kv) {
             self.cursor = from_etcd(pair.mod_revision());
             if let Some(event) = self.event(pair) {

@@ -44,9 +44,12 @@ pub(super) async fn preconditions_decide(subject: &dyn Subject) {
     let (key, first) = tier("t", 1.0);
     let put = |precondition, order| Write::put(key.clone(), precondition, tier("t", order).1, None);
 
-    for precondition in [Precondition::Present, Precondition::At(Revision::from_raw(1))] {
-        let error = write(&*store, put(precondition, 1.0)).await.unwrap_err();
-        assert!(matches!(error, DatastoreError::NotFound { .. }), "{error}");
+    let at = |revision| Precondition::At(Revision::from_raw(revision));
+    for precondition in [Precondition::Present, at(0), at(1), at(u64::MAX)] {
+        for attempt in [put(precondition, 1.0), Write::delete(key.clone(), precondition)] {
+            let error = write(&*store, attempt).await.unwrap_err();
+            assert!(matches!(error, DatastoreError::NotFound { .. }), "{precondition:?}: {error}");
+        }
     }
     let one = write(&*store, Write::create(key.clone(), first)).await.unwrap();
     let exists = write(&*store, put(Precondition::Absent, 2.0)).await.unwrap_err();
