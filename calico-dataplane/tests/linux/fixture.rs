@@ -27,6 +27,10 @@ fn workload() {
     let mut socket = RouteSocket::open().unwrap();
     let end = |name: &str| VethEnd { name: name.parse().unwrap(), netns: None, mac: None };
     socket.carry_out(&[Request::veth(end(WORKLOAD), end("peer0"), 0)]).unwrap();
+    // No link-local addresses: the kernel would announce them seconds later, when it knows that nobody else has them.
+    for name in [WORKLOAD, "peer0"] {
+        std::fs::write(format!("/proc/sys/net/ipv6/conf/{name}/addr_gen_mode"), "1").unwrap();
+    }
     // Until `lo` is up there is no local table, and without one no gateway passes as a unicast address.
     for name in [WORKLOAD, "peer0", "lo"] {
         let link = socket.link(name.parse().unwrap()).unwrap().unwrap();

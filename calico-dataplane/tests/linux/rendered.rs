@@ -8,7 +8,7 @@ use calico_core::table::Delta;
 use calico_core::testing::{Generator, HOST};
 use calico_core::verdict::ActiveState;
 use calico_dataplane::reconcile::{Driver, ReconcileConfig, Reconciler, Step};
-use calico_dataplane::{Dataplane, LinuxDataplane};
+use calico_dataplane::{Dataplane, HostChange, LinuxDataplane};
 
 use super::fixture::{in_namespace, nft, open};
 
@@ -93,7 +93,8 @@ fn a_flush_by_a_stranger_is_repaired() {
         node.settle().await;
         let before = open().observe().await.unwrap();
         nft("flush ruleset");
-        tokio::time::timeout(Duration::from_secs(10), node.driver.next_change()).await.unwrap().unwrap();
+        let noticed = async { while node.driver.next_change().await.unwrap() != HostChange::Ruleset {} };
+        tokio::time::timeout(Duration::from_secs(30), noticed).await.expect("the flush is announced");
         node.settle().await;
         let after = open().observe().await.unwrap();
         assert!(after.table_present && !after.chains.is_empty());
