@@ -105,11 +105,12 @@ impl BgpBackend for PatientSpeaker {
 mod tests {
     use super::*;
     use calico_bgp::SpeakerConfig;
+    use calico_datastore::testing::free_address;
 
     #[tokio::test(start_paused = true)]
     async fn waits_for_the_port_to_be_free_and_says_nothing_before_it_is_told() {
-        let holder = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-        let listen = holder.local_addr().unwrap();
+        let listen = free_address();
+        let holder = std::net::TcpListener::bind(listen).unwrap();
         let mut patient = PatientSpeaker::start(NativeConfig { listen, speaker: SpeakerConfig::default() });
         assert!(patient.speaker.is_none());
         // Time passes only while everybody waits, so two tries have failed when this is over.
@@ -125,8 +126,8 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn what_was_told_before_the_port_was_free_is_told_then() {
-        let holder = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-        let listen = holder.local_addr().unwrap();
+        let listen = free_address();
+        let holder = std::net::TcpListener::bind(listen).unwrap();
         let mut patient = PatientSpeaker::start(NativeConfig { listen, speaker: SpeakerConfig::default() });
         patient.apply(&DesiredBgp::default()).await.unwrap();
         drop(holder);

@@ -6,18 +6,14 @@ use std::time::Duration;
 use calico_core::resource::Kind;
 use etcd_client::CompactionOptions;
 
-use super::server::Server;
+use super::server::{Server, insist};
 use super::*;
-use crate::testing::{network_set, next, tier};
+use crate::testing::{free_address, network_set, next, tier};
 use crate::{Precondition, WatchEvent, Write};
 
 fn put(name: &str) -> Batch {
     let (key, resource) = tier(name, 1.0);
     Write::put(key, Precondition::None, resource, None).into()
-}
-
-fn url(listener: &TcpListener) -> String {
-    format!("http://{}", listener.local_addr().unwrap())
 }
 
 fn of(endpoints: Vec<String>) -> EtcdConfig {
@@ -28,8 +24,7 @@ fn of(endpoints: Vec<String>) -> EtcdConfig {
 async fn a_member_that_is_dead_is_passed_over() {
     let server = Server::start().await;
     let live = server.config().endpoints.remove(0);
-    // The listener is gone at once.
-    let dead = url(&TcpListener::bind("127.0.0.1:0").unwrap());
+    let dead = format!("http://{}", free_address());
     for endpoints in [
         vec![dead.clone(), live.clone()],
         vec![live.clone(), dead.clone()],
@@ -57,32 +52,32 @@ async fn a_member_that_hangs_is_passed_over() {
     let server = Server::start().await;
     let live = server.config().endpoints.remove(0);
     let mute = TcpListener::bind("127.0.0.1:0").unwrap();
-    let store = EtcdStore::connect(of(vec![url(&mute), live])).await.unwrap();
+    let mute_url = format!("http://{}", mute.local_addr().unwrap());
+    let store = EtcdStore::connect(of(vec![mute_url, live])).await.unwrap();
     store.list(&Scope::All).await.expect("a read may be sent again");
     store.commit(put("t")).await.expect("the next request goes where the last one was answered");
 }
 
-/// Which member leads, by the port that its clients use.
+/// Which member leads, once one does.
 async fn leader(servers: &[Server]) -> usize {
-    for (number, server) in servers.iter().enumerate() {
-        let mut raw = Client::connect(server.config().endpoints, None).await.unwrap();
-        let status = raw.status().await.unwrap();
-        if status.header().unwrap().member_id() == status.leader() {
-            return number;
-        }
-    }
-    panic!("the cluster has no leader");
-}
-
-/// Writes until it works.
-async fn insist(store: &EtcdStore, name: &str) {
-    let write = async {
-        while let Err(error) = store.commit(put(name)).await {
-            assert!(error.is_retryable(), "{error:?}");
+    let found = async {
+        loop {
+            for (number, server) in servers.iter().enumerate() {
+                let mut raw = Client::connect(server.config().endpoints, None).await.unwrap();
+                let status = raw.status().await.unwrap();
+                if status.header().unwrap().member_id() == status.leader() {
+                    return number;
+                }
+            }
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
     };
-    crate::testing::within("a write", write).await;
+    crate::testing::within("the election of a leader", found).await
+}
+
+/// Writes until it works.
+async fn write(store: &EtcdStore, name: &str) -> Revision {
+    insist(async || store.commit(put(name)).await).await[0].revision
 }
 
 #[tokio::test]
@@ -93,19 +88,18 @@ async fn a_cluster_whose_leader_dies_goes_on_and_so_do_its_watches() {
     let order = [leader, (leader + 1) % 3, (leader + 2) % 3];
     let endpoints: Vec<_> = order.iter().flat_map(|number| servers[*number].config().endpoints).collect();
     let store = EtcdStore::connect(of(endpoints)).await.unwrap();
-    store.commit(put("before")).await.unwrap();
-    let from = store.list(&Scope::All).await.unwrap().revision;
-    let mut watch = store.watch(&Scope::All, from).await.unwrap();
+    let from = write(&store, "before").await;
+    let mut watch = insist(async || store.watch(&Scope::All, from).await).await;
     servers[leader].kill();
-    insist(&store, "after").await;
+    write(&store, "after").await;
     assert_eq!(next(&mut watch).await.key(), Some(&tier("after", 1.0).0), "the same watch, without a gap");
 
     // The majority is lost and comes back.
     servers[order[1]].kill();
     assert!(store.list(&Scope::All).await.unwrap_err().is_retryable());
     servers[order[1]].restart();
-    insist(&store, "late").await;
-    let listing = store.list(&Scope::All).await.unwrap();
+    write(&store, "late").await;
+    let listing = insist(async || store.list(&Scope::All).await).await;
     assert_eq!(listing.entries.len(), 3, "nothing that was acknowledged is lost");
 }
 
@@ -137,7 +131,8 @@ async fn a_quiet_watch_keeps_up_with_compactions() {
     server.restart();
     server.ready(server.config()).await;
     let (key, set) = network_set("n", "s");
-    store.commit(Write::create(key.clone(), set).into()).await.unwrap();
+    let put = || Write::put(key.clone(), Precondition::None, set.clone(), None).into();
+    insist(async || store.commit(put()).await).await;
     assert_eq!(next(&mut quiet).await.key(), Some(&key), "taken up again behind the compaction");
 
     // One that knows no better than the start is told at once.

@@ -1,20 +1,21 @@
-//! A real etcd for tests: own directory, own ports, ended by its process handle.
+//! A real etcd for tests: own directory, own address, ended by its process handle.
 
-use std::net::TcpListener;
-use std::path::PathBuf;
+use std::fs::File;
+use std::net::SocketAddr;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
 use super::EtcdStore;
-use crate::{Datastore, EtcdConfig, Scope};
+use crate::testing::free_address;
+use crate::{Datastore, DatastoreError, EtcdConfig, Scope};
 
 pub(super) struct Server {
     process: Option<Child>,
     pub(super) directory: TempDir,
-    client_port: u16,
-    peer_port: u16,
+    client: SocketAddr,
+    peer: SocketAddr,
     extra: Vec<String>,
     scheme: &'static str,
 }
@@ -22,26 +23,25 @@ pub(super) struct Server {
 impl Server {
     /// Starts a server and waits until it serves.
     pub(super) async fn start() -> Self {
-        let server = Self::spawn("http", Vec::new(), tempfile::tempdir().unwrap());
+        let mut server = Self::spawn("http", Vec::new(), tempfile::tempdir().unwrap());
         server.ready(server.config()).await;
         server
     }
 
     /// Starts the members of one cluster, and waits until each serves.
     pub(super) async fn cluster(members: usize) -> Vec<Self> {
-        let ports: Vec<_> = (0..members).map(|_| free_port()).collect();
-        let name = |(number, port): (usize, &u16)| format!("m{number}=http://127.0.0.1:{port}");
-        let all = ports.iter().enumerate().map(name).collect::<Vec<_>>().join(",");
+        let peers: Vec<_> = (0..members).map(|_| free_address()).collect();
+        let name = |(number, peer): (usize, &SocketAddr)| format!("m{number}=http://{peer}");
+        let all = peers.iter().enumerate().map(name).collect::<Vec<_>>().join(",");
         let mut servers = Vec::new();
-        for (number, peer_port) in ports.into_iter().enumerate() {
+        for (number, peer) in peers.into_iter().enumerate() {
             let extra = [format!("--name=m{number}"), format!("--initial-cluster={all}")].to_vec();
             let directory = tempfile::tempdir().unwrap();
-            let client_port = free_port();
-            let mut server = Self { process: None, directory, client_port, peer_port, extra, scheme: "http" };
+            let mut server = Self { process: None, directory, client: free_address(), peer, extra, scheme: "http" };
             server.restart();
             servers.push(server);
         }
-        for server in &servers {
+        for server in &mut servers {
             server.ready(server.config()).await;
         }
         servers
@@ -49,23 +49,26 @@ impl Server {
 
     /// Starts a server with further arguments, without waiting.
     pub(super) fn spawn(scheme: &'static str, extra: Vec<String>, directory: TempDir) -> Self {
-        let mut server =
-            Self { process: None, directory, client_port: free_port(), peer_port: free_port(), extra, scheme };
+        let (client, peer) = (free_address(), free_address());
+        let mut server = Self { process: None, directory, client, peer, extra, scheme };
         server.restart();
         server
     }
 
     pub(super) fn config(&self) -> EtcdConfig {
-        let endpoint = format!("{}://127.0.0.1:{}", self.scheme, self.client_port);
+        let endpoint = format!("{}://{}", self.scheme, self.client);
         EtcdConfig { endpoints: vec![endpoint], ..EtcdConfig::default() }
     }
 
     /// Waits until a request is answered.
-    pub(super) async fn ready(&self, config: EtcdConfig) {
+    pub(super) async fn ready(&mut self, config: EtcdConfig) {
         let store = EtcdStore::connect(config).await.unwrap();
-        let deadline = Instant::now() + Duration::from_secs(60);
+        let deadline = Instant::now() + PATIENCE;
         while let Err(error) = store.list(&Scope::All).await {
-            assert!(Instant::now() < deadline, "etcd does not serve: {error:?}");
+            let ended = self.process.as_mut().is_none_or(|process| process.try_wait().unwrap().is_some());
+            let log = || std::fs::read_to_string(self.directory.path().join("log")).unwrap_or_default();
+            assert!(!ended, "etcd has ended:\n{}", log());
+            assert!(Instant::now() < deadline, "etcd does not serve: {error:?}\n{}", log());
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
     }
@@ -81,9 +84,10 @@ impl Server {
     /// Starts it on the same data and ports.
     pub(super) fn restart(&mut self) {
         self.kill();
-        let client = format!("{}://127.0.0.1:{}", self.scheme, self.client_port);
-        let peer = format!("http://127.0.0.1:{}", self.peer_port);
-        let data: PathBuf = self.directory.path().join("data");
+        let client = format!("{}://{}", self.scheme, self.client);
+        let peer = format!("http://{}", self.peer);
+        let data = self.directory.path().join("data");
+        let log = File::options().create(true).append(true).open(self.directory.path().join("log")).unwrap();
         let process = Command::new("etcd")
             .arg("--data-dir")
             .arg(data)
@@ -95,7 +99,7 @@ impl Server {
             .args(&self.extra)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
-            .stderr(Stdio::null())
+            .stderr(log)
             .spawn();
         self.process = Some(process.expect("this test starts the program `etcd`: install the package etcd-server"));
     }
@@ -107,6 +111,17 @@ impl Drop for Server {
     }
 }
 
-fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+/// For what takes a moment: a start, the election of a leader.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Asks again while the answer is an error that may pass, as around the death of a server.
+pub(super) async fn insist<T>(mut ask: impl AsyncFnMut() -> Result<T, DatastoreError>) -> T {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        match ask().await {
+            Ok(answer) => return answer,
+            Err(error) => assert!(error.is_retryable() && Instant::now() < deadline, "{error:?}"),
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
 }

@@ -11,6 +11,7 @@
     reason = "a test suite reports by panicking"
 )]
 
+mod address;
 mod faulty;
 mod lifetime;
 mod listing;
@@ -25,6 +26,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use calico_core::resource::ResourceKey;
 
+pub use self::address::free_address;
 pub use self::objects::{affinity, block, handle, network_set, tier};
 use crate::{Datastore, Watch, WatchEvent};
 

@@ -1,8 +1,10 @@
 //! The same commands on a real etcd, whose keys must be upstream's.
 
-use std::net::TcpListener;
+use std::fs::File;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
+
+use calico_datastore::testing::free_address;
 
 use crate::common::type_in_environment;
 
@@ -10,27 +12,29 @@ use crate::common::type_in_environment;
 struct Etcd {
     process: Child,
     url: String,
-    _directory: tempfile::TempDir,
+    directory: tempfile::TempDir,
 }
 
 impl Etcd {
     fn start() -> Self {
         let directory = tempfile::tempdir().unwrap();
-        let [client, peer] = [free_port(), free_port()].map(|port| format!("http://127.0.0.1:{port}"));
+        let [client, peer] = [free_address(), free_address()].map(|address| format!("http://{address}"));
         let process = Command::new("etcd")
             .arg("--data-dir")
-            .arg(directory.path())
+            .arg(directory.path().join("data"))
             .args(["--listen-client-urls", &client, "--advertise-client-urls", &client])
             .args(["--listen-peer-urls", &peer, "--initial-advertise-peer-urls", &peer])
             .args(["--initial-cluster", &format!("default={peer}"), "--log-level", "error"])
             .stdout(Stdio::null())
-            .stderr(Stdio::null())
+            .stderr(File::create(directory.path().join("log")).unwrap())
             .spawn();
         let process = process.unwrap_or_else(|error| unreachable!("etcd: {error}: apt-get install etcd-server"));
-        let etcd = Self { process, url: client, _directory: directory };
+        let mut etcd = Self { process, url: client, directory };
         let deadline = Instant::now() + Duration::from_secs(60);
         while etcd.ctl(&["endpoint", "health"]).is_none() {
-            assert!(Instant::now() < deadline, "etcd does not answer");
+            let log = || std::fs::read_to_string(etcd.directory.path().join("log")).unwrap_or_default();
+            assert!(etcd.process.try_wait().unwrap().is_none(), "etcd has ended:\n{}", log());
+            assert!(Instant::now() < deadline, "etcd does not answer:\n{}", log());
         }
         etcd
     }
@@ -49,10 +53,6 @@ impl Drop for Etcd {
         let _ended = self.process.kill();
         let _reaped = self.process.wait();
     }
-}
-
-fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
 #[test]
