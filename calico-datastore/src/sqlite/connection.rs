@@ -1,11 +1,12 @@
 //! Connections: how the file is made and opened, and the pool that reads use.
 
+use std::cell::Cell;
 use std::fs::{File, OpenOptions};
 use std::io::ErrorKind;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use calico_core::time::Timestamp;
 use rusqlite::config::DbConfig;
@@ -18,10 +19,10 @@ use crate::{DatastoreError, IdSource};
 /// Reads at once. More would only queue for the same disk and processor.
 const READERS: usize = 4;
 
-/// How long to wait for another process' lock, in steps of [`BUSY_STEP`].
-const BUSY_STEPS: i32 = 10_000;
+/// How long to wait for another process' lock.
+const PATIENCE: Duration = Duration::from_secs(10);
 
-/// SQLite's own handler backs off up to 100 ms, which a CNI plugin that waits for a 1 ms commit would feel.
+/// Between two looks at it. SQLite's own handler backs off up to 100 ms, which a CNI plugin that waits for a 1 ms commit would feel.
 const BUSY_STEP: Duration = Duration::from_millis(1);
 
 /// Makes the file if it is missing, readable by its owner only. The log and the index inherit its mode.
@@ -52,12 +53,17 @@ pub(super) fn open_ready(path: &Path, ids: Option<&dyn IdSource>) -> Result<Conn
 
 /// Opens an existing file.
 pub(super) fn open(path: &Path) -> Result<Connection, SqliteError> {
+    open_within(PATIENCE, path)
+}
+
+/// As [`open`], waiting no longer than `patience` for another process that opens it as well.
+pub(super) fn open_within(patience: Duration, path: &Path) -> Result<Connection, SqliteError> {
     let failed = |source| SqliteError::new(path, source);
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let mut connection = Connection::open_with_flags(path, flags).map_err(failed)?;
     // Without this the last process to leave copies the log into the file, which costs a CNI plugin two flushes at its end.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).map_err(failed)?;
-    enter_wal(&connection).map_err(|source| match SqliteError::new(path, source) {
+    enter_wal(&connection, patience).map_err(|source| match SqliteError::new(path, source) {
         // One that is just being made is so only for a moment.
         SqliteError::Busy { path, .. } if is_empty(&path) => SqliteError::Truncated { path },
         other => other,
@@ -72,25 +78,34 @@ pub(super) fn millis(time: Timestamp) -> i64 {
     i64::try_from(time.nanos() / 1_000_000).unwrap_or(i64::MAX)
 }
 
+/// SQLite's busy handler. It is called on the thread that waits, with zero first.
 fn wait(tries: i32) -> bool {
+    thread_local! {
+        static BEGUN: Cell<Option<Instant>> = const { Cell::new(None) };
+    }
+    if tries == 0 {
+        BEGUN.set(Some(Instant::now()));
+    }
     std::thread::sleep(BUSY_STEP);
-    tries < BUSY_STEPS
+    BEGUN.get().is_some_and(|begun| begun.elapsed() < PATIENCE)
 }
 
 /// Changing a new file's mode needs it alone, and SQLite asks the busy handler for some of the locks only. So all waiting is done
 /// here: with a handler as well, each try would take as long as all of them may.
-fn enter_wal(connection: &Connection) -> rusqlite::Result<()> {
+fn enter_wal(connection: &Connection, patience: Duration) -> rusqlite::Result<()> {
     connection.busy_timeout(Duration::ZERO)?;
-    let mut tries = 0;
+    let begun = Instant::now();
     loop {
         let mode = connection.pragma_update_and_check(None, "journal_mode", "wal", |row| row.get::<_, String>(0));
         match mode {
-            Err(error) if error.sqlite_error_code() == Some(rusqlite::ErrorCode::DatabaseBusy) && wait(tries) => {
-                tries += 1;
-            }
+            Err(error) if is_busy(&error) && begun.elapsed() < patience => std::thread::sleep(BUSY_STEP),
             other => return other.map(drop),
         }
     }
+}
+
+fn is_busy(error: &rusqlite::Error) -> bool {
+    error.sqlite_error_code() == Some(rusqlite::ErrorCode::DatabaseBusy)
 }
 
 fn is_empty(path: &Path) -> bool {

@@ -537,7 +537,7 @@ fn the_first_revision_is_the_callers_draw() {
     }
 }
 
-/// Whoever has it open is told at once, whoever opens it after a wait that is no longer than for any lock.
+/// Whoever has it open is told at once, whoever opens it once he has waited as for any lock.
 #[tokio::test]
 async fn a_truncated_file_is_named() {
     let directory = tempfile::tempdir().unwrap();
@@ -551,11 +551,7 @@ async fn a_truncated_file_is_named() {
     let error = store.commit(put("lost", 1.0)).await.unwrap_err();
     assert!(error.is_retryable() && source(&error).contains("is empty and in use"), "{error:?}");
 
-    let opened = tokio::task::spawn_blocking({
-        let path = path.clone();
-        move || SqliteStore::open_with(&path, SqliteOptions { make: false, ..SqliteOptions::default() }).map(drop)
-    });
-    let opened = crate::testing::within("opening a truncated file", opened).await.unwrap();
+    let opened = connection::open_within(Duration::from_millis(100), &path);
     assert!(matches!(opened, Err(SqliteError::Truncated { path: named }) if named == path));
     drop(store);
 }
