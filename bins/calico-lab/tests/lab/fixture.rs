@@ -1,7 +1,7 @@
 //! Running the lab with a name and a state directory that no other test has.
 
 use std::io::{BufRead, BufReader, Read};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -145,6 +145,16 @@ impl Running {
         self.said.push_str(&reader.join().unwrap());
         (self.child.wait().unwrap().code(), out, std::mem::take(&mut self.said))
     }
+}
+
+/// A copy of the lab in another directory. Another process writes it: one that a parallel test starts just now would inherit it from this
+/// one, open for writing, and the kernel does not execute such a file.
+pub(crate) fn copy_to(directory: &Path) -> PathBuf {
+    let program = directory.join("calico-lab");
+    let status =
+        Command::new("install").args(["-m", "755", env!("CARGO_BIN_EXE_calico-lab")]).arg(&program).status().unwrap();
+    assert!(status.success());
+    program
 }
 
 pub(crate) fn text(bytes: &[u8]) -> String {

@@ -3,7 +3,7 @@
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
-use crate::fixture::{Lab, text};
+use crate::fixture::{Lab, copy_to, text};
 
 #[test]
 fn without_root_it_says_so_and_stops_with_2() {
@@ -11,9 +11,8 @@ fn without_root_it_says_so_and_stops_with_2() {
     let directory = tempfile::tempdir().unwrap();
     let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
     std::fs::set_permissions(directory.path(), open).unwrap();
-    let program = directory.path().join("calico-lab");
-    std::fs::copy(env!("CARGO_BIN_EXE_calico-lab"), &program).unwrap();
-    let output = Command::new(&program).arg("demo").uid(65534).gid(65534).current_dir("/").output().unwrap();
+    let output =
+        Command::new(copy_to(directory.path())).arg("demo").uid(65534).gid(65534).current_dir("/").output().unwrap();
     assert_eq!(output.status.code(), Some(2));
     assert!(text(&output.stderr).contains("must be root"), "{}", text(&output.stderr));
     assert!(output.stdout.is_empty());

@@ -1,7 +1,5 @@
 //! Against the real kernel and the embedded datastore. These need root.
 
-use std::os::unix::fs::PermissionsExt;
-
 use calico_core::resource::{Kind, Resource, ResourceKey};
 use calico_datastore::{Precondition, Write};
 use serde_json::{Value, json};
@@ -377,8 +375,7 @@ fn delegates_to_another_ipam_plugin() {
         log.display(),
         r#"{"ip4": {"ip": "10.9.0.7/24", "gateway": "10.9.0.1"}, "cniVersion": "0.2.0"}"#
     );
-    std::fs::write(scene.path("fake-ipam"), script).unwrap();
-    std::fs::set_permissions(scene.path("fake-ipam"), std::fs::Permissions::from_mode(0o755)).unwrap();
+    install(&scene, "fake-ipam", &script);
     let mut conf = scene.conf();
     conf["ipam"] = json!({"type": "fake-ipam"});
     let (code, output) = scene.act("ADD", &conf);
@@ -391,7 +388,7 @@ fn delegates_to_another_ipam_plugin() {
     let told = std::fs::read_to_string(&log).unwrap();
     assert_eq!(told, "ADD IgnoreUnknown=1\nDEL IgnoreUnknown=1\nGC IgnoreUnknown=1\n");
 
-    std::fs::write(scene.path("fake-ipam"), "#!/bin/sh\necho '{\"code\": 11, \"msg\": \"later\"}'\nexit 1\n").unwrap();
+    install(&scene, "fake-ipam", "#!/bin/sh\necho '{\"code\": 11, \"msg\": \"later\"}'\nexit 1\n");
     let (code, error) = scene.act("ADD", &conf);
     assert_eq!(
         (code, document(&error)["code"].as_u64(), document(&error)["msg"].as_str()),
@@ -409,6 +406,15 @@ fn delegates_to_another_ipam_plugin() {
     let (_, error) = scene.act("ADD", &conf);
     assert!(error.contains("failed to find plugin"), "{error}");
     assert!(scene.traces().is_empty());
+}
+
+/// Makes a program of a text. Another process writes the file: one that a parallel test starts just now would inherit it from this one,
+/// open for writing, and the kernel does not execute such a file.
+fn install(scene: &Scene, name: &str, text: &str) {
+    let source = scene.path("source");
+    std::fs::write(&source, text).unwrap();
+    let status = std::process::Command::new("install").args(["-m", "755"]).args([source, scene.path(name)]).status();
+    assert!(status.unwrap().success());
 }
 
 /// A second handle on the scene's container.
