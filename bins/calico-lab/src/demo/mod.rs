@@ -1,7 +1,7 @@
 //! The main job: three scenes on a fresh network, each with real packets beside the specification's verdicts.
 //!
 //! There is no switch that makes the demo fail: whoever wants to see that it is not fooled plants a rule in a host's namespace with
-//! `nft` while it runs, as its tests do.
+//! `nft` while it runs, or before a `check`, as the tests do.
 
 mod print;
 mod scene;
