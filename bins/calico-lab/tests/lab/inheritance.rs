@@ -1,9 +1,9 @@
 //! An address that goes from one workload to another takes no connection along, and nobody else's connection suffers.
 
 use std::net::{IpAddr, SocketAddr, UdpSocket};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use calico_dataplane::netns::named;
 use serde_json::{Value, json};
@@ -14,6 +14,11 @@ const SERVICE: u16 = 5353;
 const ESTABLISHED: u16 = 7777;
 const BYSTANDER: u16 = 7779;
 const NEW: u16 = 7778;
+
+/// How long an answer may take that should come.
+const LONG: Duration = Duration::from_secs(10);
+/// How long one is waited for that should not, once another's that was asked for later has come.
+const SHORT: Duration = Duration::from_secs(1);
 
 /// Of those that have a label, `a` and `d` may talk to the services.
 const POLICY: &str = "\
@@ -45,22 +50,25 @@ fn an_address_that_is_given_on_takes_no_connection_along() {
     let _services = [b, e].map(|index| serve(pods.bind(index, pods.address(index), SERVICE)));
     let address = pods.address(a);
     let from_a = pods.bind(a, address, ESTABLISHED);
+    let (from_d, witness) = (pods.bind(d, pods.address(d), BYSTANDER), pods.bind(d, pods.address(d), 0));
     for service in [b, e] {
-        until("a is allowed", || answers(&from_a, pods.address(service)));
+        until("a is allowed", || answers(&from_a, pods.address(service), SHORT));
+        until("d is allowed", || answers(&witness, pods.address(service), SHORT));
     }
-    let from_d = pods.bind(d, pods.address(d), BYSTANDER);
-    until("d is allowed", || answers(&from_d, pods.address(b)));
+    until("d is allowed", || answers(&from_d, pods.address(b), SHORT));
     // From another port each time: a connection that began before the policy came goes on.
     for service in [b, e] {
-        until("c is denied", || !answers(&pods.bind(c, pods.address(c), 0), pods.address(service)));
+        until("c is denied", || denies(&pods.bind(c, pods.address(c), 0), pods.address(service), &witness));
     }
 
     let over = AtomicBool::new(false);
     let lost = thread::scope(|scope| {
+        // A panic must not leave the other thread at work for ever.
+        let ending = SetOnDrop(&over);
         let bystander = scope.spawn(|| {
             let mut lost = 0;
             while !over.load(Ordering::Relaxed) {
-                lost += usize::from(!answers(&from_d, pods.address(b)));
+                lost += usize::from(!answers(&from_d, pods.address(b), LONG));
             }
             lost
         });
@@ -72,13 +80,22 @@ fn an_address_that_is_given_on_takes_no_connection_along() {
         // The host lets c use its new address: it is let through to whom it may talk to.
         let open = pods.bind(d, pods.address(d), SERVICE);
         let _open = serve(open);
-        until("c has the address", || answers(&fresh, pods.address(d)));
-        let passed = [b, e].map(|service| [&inherited, &fresh].map(|socket| answers(socket, pods.address(service))));
-        over.store(true, Ordering::Relaxed);
-        assert_eq!(passed, [[false; 2]; 2], "by service and port: c rides on a's connection");
+        until("c has the address", || answers(&fresh, pods.address(d), SHORT));
+        let denied =
+            [b, e].map(|service| [&inherited, &fresh].map(|socket| denies(socket, pods.address(service), &witness)));
+        drop(ending);
+        assert_eq!(denied, [[true; 2]; 2], "by service and port: c rides on a's connection");
         bystander.join().unwrap()
     });
     assert_eq!(lost, 0, "the connection of another pod lost packets");
+}
+
+struct SetOnDrop<'a>(&'a AtomicBool);
+
+impl Drop for SetOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
 }
 
 struct Pods<'a> {
@@ -97,9 +114,7 @@ impl Pods<'_> {
 
     fn bind(&self, index: usize, address: IpAddr, port: u16) -> UdpSocket {
         let netns = named::open(self.network["pods"][index]["netns"].as_str().unwrap()).unwrap();
-        let socket = netns.run(|| UdpSocket::bind(SocketAddr::new(address, port))).unwrap().unwrap();
-        socket.set_read_timeout(Some(Duration::from_millis(500))).unwrap();
-        socket
+        netns.run(|| UdpSocket::bind(SocketAddr::new(address, port))).unwrap().unwrap()
     }
 
     /// The stored endpoint of a pod.
@@ -130,7 +145,6 @@ impl Pods<'_> {
 
 /// Answers everything until the test process ends.
 fn serve(socket: UdpSocket) -> thread::JoinHandle<()> {
-    socket.set_read_timeout(None).unwrap();
     thread::spawn(move || {
         let mut buffer = [0; 8];
         while let Ok((length, from)) = socket.recv_from(&mut buffer) {
@@ -139,19 +153,44 @@ fn serve(socket: UdpSocket) -> thread::JoinHandle<()> {
     })
 }
 
-/// Whether a packet to the service is answered.
-fn answers(socket: &UdpSocket, service: IpAddr) -> bool {
+/// Sends a datagram that no other is like; its number, unless it could not be sent.
+fn ask(socket: &UdpSocket, service: IpAddr) -> Option<u64> {
+    static NUMBER: AtomicU64 = AtomicU64::new(0);
+    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+    socket.send_to(&number.to_be_bytes(), (service, SERVICE)).ok().map(|_| number)
+}
+
+/// Whether the service's answer to just this datagram comes in time. Others, to earlier ones, count for nothing.
+fn hears(socket: &UdpSocket, service: IpAddr, number: u64, patience: Duration) -> bool {
+    let deadline = Instant::now() + patience;
     let mut buffer = [0; 8];
-    // An answer may be an ICMP error, as any loss.
-    socket.send_to(b"hello", (service, SERVICE)).is_ok() && socket.recv(&mut buffer).is_ok()
+    loop {
+        // A socket takes no deadline of zero.
+        let left = deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
+        socket.set_read_timeout(Some(left)).unwrap();
+        match socket.recv_from(&mut buffer) {
+            Ok((_, from)) if from == (service, SERVICE).into() && buffer == number.to_be_bytes() => return true,
+            _ if Instant::now() >= deadline => return false,
+            _ => {}
+        }
+    }
+}
+
+fn answers(socket: &UdpSocket, service: IpAddr, patience: Duration) -> bool {
+    ask(socket, service).is_some_and(|number| hears(socket, service, number, patience))
+}
+
+/// Whether a packet to the service is not answered, though it answers one that the witness sends later.
+fn denies(socket: &UdpSocket, service: IpAddr, witness: &UdpSocket) -> bool {
+    let asked = ask(socket, service);
+    assert!(answers(witness, service, LONG), "the service is silent");
+    !asked.is_some_and(|number| hears(socket, service, number, SHORT))
 }
 
 fn until(what: &str, mut condition: impl FnMut() -> bool) {
-    let reached = (0..60).any(|_| {
-        condition() || {
-            thread::sleep(Duration::from_millis(200));
-            false
-        }
-    });
-    assert!(reached, "in vain: {what}");
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while !condition() {
+        assert!(Instant::now() < deadline, "in vain: {what}");
+        thread::sleep(Duration::from_millis(200));
+    }
 }
