@@ -40,13 +40,13 @@ impl ProcessId {
 
 /// Kills a process without asking, and waits until it is gone.
 pub(crate) fn kill_now(process: ProcessId) -> bool {
-    insist(&[process], Signal::SIGKILL, Duration::from_secs(5))
+    insist(&[process], Signal::SIGKILL, LONGEST_DEATH)
 }
 
 /// Ends processes: asks first, and after `patience` insists. Returns those that outlived even that.
 pub(crate) fn end(processes: &[ProcessId], patience: Duration) -> Vec<ProcessId> {
     if !insist(processes, Signal::SIGTERM, patience) {
-        insist(processes, Signal::SIGKILL, Duration::from_secs(5));
+        insist(processes, Signal::SIGKILL, LONGEST_DEATH);
     }
     processes.iter().copied().filter(|process| process.is_alive()).collect()
 }
@@ -103,6 +103,8 @@ fn parse_stat(text: &str) -> Option<Stat> {
     Some(Stat { started: fields.nth(1)?.parse().ok()?, is_dead })
 }
 
+/// How long the kernel of a busy machine may take to remove a process that was killed.
+const LONGEST_DEATH: Duration = Duration::from_secs(30);
 const POLL: Duration = Duration::from_millis(5);
 
 #[cfg(test)]

@@ -205,5 +205,6 @@ async fn ends_soon(process: ProcessId) -> bool {
     true
 }
 
-const DYING: Duration = Duration::from_millis(500);
+/// On a busy machine; otherwise it takes milliseconds.
+const DYING: Duration = Duration::from_secs(10);
 const POLL: Duration = Duration::from_millis(5);

@@ -95,7 +95,7 @@ mod tests {
         build_pod(&plan, pod, &mut make).unwrap();
         let pod = open(&plan.pod_netns(pod)).unwrap();
         let connect = |from: &Netns, to: std::net::Ipv4Addr| {
-            from.run(|| TcpStream::connect_timeout(&(to, 80).into(), Duration::from_secs(5)))
+            from.run(|| TcpStream::connect_timeout(&(to, 80).into(), Duration::from_secs(30)))
         };
         let hosts = [HostId(1), HostId(2)].map(|host| open(&plan.host_netns(host)).unwrap());
         let _h2 = hosts[1].run(|| TcpListener::bind((HostId(2).address(), 80))).unwrap().unwrap();

@@ -76,13 +76,13 @@ fn an_attached_workload_exchanges_packets_with_its_host() {
         hosts
             .carry_out(&[Request::up(lo.index), Request::address(lo.index, own, if own.is_ipv4() { 32 } else { 128 })])
             .unwrap();
-        let connect = || TcpStream::connect_timeout(&(address, 80).into(), Duration::from_secs(5));
+        let connect = || TcpStream::connect_timeout(&(address, 80).into(), Duration::from_secs(30));
         scene.host.run(connect).unwrap().unwrap();
         drop(listener);
 
         // The other way round, by the default route and the gateway's permanent neighbour.
         let server = scene.host.run(|| UdpSocket::bind((own, 53))).unwrap().unwrap();
-        server.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+        server.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
         let send = || UdpSocket::bind((address, 0)).and_then(|socket| socket.send_to(b"hello", (own, 53)));
         scene.container.run(send).unwrap().unwrap();
         let mut buffer = [0; 16];

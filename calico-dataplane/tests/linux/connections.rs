@@ -33,7 +33,7 @@ const FLOWS: [(&str, &str); 7] = [
 /// before that follows the route of its prefix, whose packets are not tracked.
 fn own(address: &str) {
     run("ip", &format!("address add {address}/128 dev lo nodad"));
-    let deadline = Instant::now() + Duration::from_secs(10);
+    let deadline = Instant::now() + Duration::from_secs(30);
     while !run("ip", &format!("route get {address}")).starts_with("local") {
         assert!(Instant::now() < deadline, "no local route to {address}");
         std::thread::sleep(Duration::from_millis(1));

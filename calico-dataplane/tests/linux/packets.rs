@@ -106,7 +106,7 @@ fn packets_obey_sets_and_maps_at_once() {
             host: UdpSocket::bind((HOST, PORT)).unwrap(),
             sent: 0,
         };
-        traffic.host.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+        traffic.host.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
             let mut dataplane = open();

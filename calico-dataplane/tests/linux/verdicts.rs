@@ -54,7 +54,7 @@ impl Pods {
         let bind = |name, port| {
             let (address, netns): &(IpAddr, Netns) = self.0.get(&name).unwrap();
             let socket = netns.run(|| UdpSocket::bind((*address, port)).unwrap()).unwrap();
-            socket.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+            socket.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
             socket
         };
         let (sender, receiver) = (bind(from, flow.source_port), bind(to, flow.destination_port));

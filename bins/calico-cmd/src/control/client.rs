@@ -213,18 +213,24 @@ mod tests {
         (folder, path, thread)
     }
 
+    /// A client that gives a busy machine time.
+    fn patient(path: &Path) -> Client {
+        Client { prompt: Duration::from_secs(30), ..Client::connect(path).unwrap() }
+    }
+
     #[test]
     fn waits_for_an_endpoint() {
         let (_folder, path, thread) = agent("{\"v\":1,\"id\":1,\"ok\":{\"kind\":\"enforced\"}}\n");
-        Client::connect(&path).unwrap().wait_endpoint("ns", "name", None, Duration::from_secs(1)).unwrap();
-        assert!(thread.join().unwrap().contains("\"timeout_ms\":950"), "the agent speaks before the client gives up");
+        patient(&path).wait_endpoint("ns", "name", None, Duration::from_secs(30)).unwrap();
+        assert!(thread.join().unwrap().contains("\"timeout_ms\":29500"), "the agent speaks before the client gives up");
+        assert_eq!(agents_share(Duration::from_secs(1)), 950);
     }
 
     #[test]
     fn hands_on_the_agents_own_words() {
         let answer = "{\"v\":1,\"id\":1,\"error\":{\"code\":\"timeout\",\"message\":\"waits for eth0\"}}\n";
         let (_folder, path, thread) = agent(answer);
-        let error = Client::connect(&path).unwrap().wait_endpoint("ns", "n", None, Duration::ZERO).unwrap_err();
+        let error = patient(&path).wait_endpoint("ns", "n", None, Duration::ZERO).unwrap_err();
         assert_eq!(error.to_string(), "waits for eth0");
         thread.join().unwrap();
     }
@@ -264,7 +270,7 @@ mod tests {
         assert!(Client::connect(missing).unwrap_err().to_string().contains("/nonexistent/calico.sock"));
         for nonsense in ["hello\n", "{}\n", "{\"v\":1,\"id\":9,\"ok\":{\"kind\":\"enforced\"}}\n", ""] {
             let (_folder, path, thread) = agent(nonsense);
-            let error = Client::connect(&path).unwrap().status().unwrap_err();
+            let error = patient(&path).status().unwrap_err();
             assert!(
                 matches!(error, ControlError::Protocol { .. } | ControlError::Lost { .. }),
                 "{nonsense:?}: {error}"

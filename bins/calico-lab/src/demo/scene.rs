@@ -93,4 +93,4 @@ fn in_a_word<S: serde::Serializer>(decision: &Decision, serializer: S) -> Result
 }
 
 /// Far longer than a change takes on a busy machine; a wrong rule is not waited for longer.
-const PATIENCE: Duration = Duration::from_secs(15);
+const PATIENCE: Duration = Duration::from_secs(20);

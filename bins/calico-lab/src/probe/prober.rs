@@ -9,7 +9,7 @@ use calico_dataplane::netns::Netns;
 use futures_util::StreamExt;
 use futures_util::future::join_all;
 use futures_util::stream::FuturesOrdered;
-use tokio::time::{Instant, interval};
+use tokio::time::{Instant, MissedTickBehavior, interval};
 
 use super::{Kind, Observed, Probe, Servers, Sockets, TCP_PORTS, UDP_PORTS, send};
 use crate::error::{Context, LabError};
@@ -67,7 +67,7 @@ impl Prober {
             .collect()
     }
 
-    /// Asks every question once, patiently: an answer that should come has seconds to come.
+    /// Asks every question once, patiently: an answer that should come has long to come.
     pub(crate) async fn ask_all(&self, questions: &[Question]) -> Result<Vec<Observed>, LabError> {
         let mut observed = Vec::with_capacity(questions.len());
         for chunk in questions.chunks(CHUNK) {
@@ -79,7 +79,8 @@ impl Prober {
     /// Asks `questions` again and again until all answers of one round are right; returns when that round began. `None` when there
     /// was no such round before `deadline`.
     ///
-    /// Rounds overlap: a denial takes long to see, yet tells about the moment when the probe was sent.
+    /// Rounds overlap: a denial takes long to see, yet tells about the moment when the probe was sent. When half of the time has gone by in
+    /// vain, rounds are given more time each: the machine may be too busy for hasty ones.
     pub(crate) async fn converge(
         &self,
         questions: &[Question],
@@ -88,15 +89,19 @@ impl Prober {
         let questions = sample(questions);
         let mut rounds = FuturesOrdered::new();
         let mut next = interval(ROUND);
+        next.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let half = Instant::now() + deadline.saturating_duration_since(Instant::now()) / 2;
         loop {
             tokio::select! {
-                begun = next.tick() => {
+                _ = next.tick(), if rounds.len() < ROUNDS => {
+                    let begun = Instant::now();
                     if begun > deadline && rounds.is_empty() {
                         return Ok(None);
                     }
                     if begun <= deadline {
                         let questions = &questions;
-                        rounds.push_back(async move { (begun, self.round(questions, &HASTY).await) });
+                        let patience = if begun < half { &HASTY } else { &UNHURRIED };
+                        rounds.push_back(async move { (begun, self.round(questions, patience).await) });
                     }
                 }
                 Some((begun, observed)) = rounds.next() => {
@@ -163,12 +168,16 @@ impl Patience {
     }
 }
 
-/// Between neighbouring namespaces an answer takes 0.1 ms; a busy machine may delay it a thousandfold.
-const PATIENT: Patience = Patience { allowed: Duration::from_secs(3), denied: Duration::from_millis(400) };
+/// Between neighbouring namespaces an answer takes 0.1 ms; a busy machine may delay it a hundred-thousandfold.
+const PATIENT: Patience = Patience { allowed: Duration::from_secs(10), denied: Duration::from_millis(400) };
 /// A round that fails only because it was hasty is followed by others.
 const HASTY: Patience = Patience { allowed: Duration::from_millis(250), denied: Duration::from_millis(250) };
+/// For when those that followed were too hasty as well.
+const UNHURRIED: Patience = Patience { allowed: Duration::from_secs(3), denied: Duration::from_millis(400) };
 /// Resolution of the time that is measured.
 const ROUND: Duration = Duration::from_millis(15);
+/// Rounds under way at once: as many as begin while a hasty one waits.
+const ROUNDS: usize = 18;
 /// Questions of a hasty round, of which many are in flight.
 const SAMPLE: usize = 24;
 /// Questions of a patient round.
@@ -178,8 +187,7 @@ const CHUNK: usize = 400;
 /// and the server's end of it.
 pub(crate) fn descriptors(pods: usize) -> u64 {
     let questions = pods * pods.saturating_sub(1) * Kind::all().count();
-    let rounds = usize::try_from(HASTY.allowed.as_millis().div_ceil(ROUND.as_millis())).unwrap_or(0) + 1;
-    let in_flight = questions.min(CHUNK).max(questions.min(SAMPLE) * rounds);
+    let in_flight = questions.min(CHUNK).max(questions.min(SAMPLE) * ROUNDS);
     let servers = 1 + TCP_PORTS.len() + UDP_PORTS.len();
     u64::try_from(pods * servers + 2 * in_flight).unwrap_or(u64::MAX)
 }
