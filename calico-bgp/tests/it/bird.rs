@@ -7,11 +7,12 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::sync::PoisonError;
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
-use crate::support::{Native, PORT, desired, in_namespace};
+use crate::support::{Native, PORT, STARTING, desired, in_namespace};
 
 const US: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 1);
 const BIRD: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 2);
@@ -101,6 +102,7 @@ fn spawn(directory: &TempDir, as_number: u32, our_as: u32, blocks: &[&str], reco
     }
     let errors = std::fs::File::create(path("stderr")).unwrap();
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(errors);
+    let _starting = STARTING.read().unwrap_or_else(PoisonError::into_inner);
     command.spawn().expect("this test needs `bird` (Debian package bird2)")
 }
 
@@ -212,6 +214,7 @@ impl Process {
         let mut command = Command::new(&program);
         command.args([US.to_string(), BIRD.to_string(), PORT.to_string(), "64512".to_owned()]).args(blocks);
         command.stdin(Stdio::null()).stdout(Stdio::null());
+        let _starting = STARTING.read().unwrap_or_else(PoisonError::into_inner);
         let child = command.spawn();
         let build = "cargo build -p calico-bgp --features tokio --example speak";
         Self(child.unwrap_or_else(|error| panic!("{}: {error}; `{build}` makes it", program.display())))

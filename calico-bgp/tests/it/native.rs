@@ -1,13 +1,14 @@
 //! Native backends among themselves.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::PoisonError;
 use std::time::Duration;
 
 use calico_bgp::testing::{Side, backends_converse};
 use calico_bgp::{BgpBackend, BgpError, NativeBackend, NativeConfig, SessionState, SpeakerConfig};
 use tokio::io::AsyncReadExt;
 
-use crate::support::{Native, PORT, desired, in_namespace};
+use crate::support::{Native, PORT, STARTING, desired, in_namespace};
 
 const A: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 1);
 const B: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 2);
@@ -124,6 +125,10 @@ fn a_stopped_backend_has_given_its_port_back() {
         };
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(4).enable_all().build().unwrap();
         // A runtime must not be entered on a thread of another one; a new thread stays in the namespace.
-        std::thread::spawn(move || runtime.block_on(rounds)).join().unwrap();
+        let run = move || {
+            let _alone = STARTING.write().unwrap_or_else(PoisonError::into_inner);
+            runtime.block_on(rounds);
+        };
+        std::thread::spawn(run).join().unwrap();
     });
 }

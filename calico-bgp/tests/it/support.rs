@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::future::Future;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::process::Command;
-use std::time::Duration;
+use std::sync::{PoisonError, RwLock};
+use std::time::{Duration, Instant};
 
-use calico_bgp::{BgpBackend, BgpEvent, LearnedRoute, NativeBackend, NativeConfig, SpeakerConfig};
+use calico_bgp::{BgpBackend, BgpError, BgpEvent, LearnedRoute, NativeBackend, NativeConfig, SpeakerConfig};
 use calico_core::bgp::{DesiredBgp, DesiredPeer, LocalSpeaker, PeerKind};
 use calico_core::net::{AsNumber, Cidr};
 use nix::sched::{CloneFlags, unshare};
@@ -35,7 +36,12 @@ where
     }
 }
 
+/// Held for reading by whoever starts a process, which has every socket of this one until it executes its program, and for writing by who
+/// must be the last to have a socket that it closes.
+pub(crate) static STARTING: RwLock<()> = RwLock::new(());
+
 fn ip(arguments: &[&str]) {
+    let _starting = STARTING.read().unwrap_or_else(PoisonError::into_inner);
     let status = Command::new("ip").args(arguments).status().expect("this test needs `ip` (Debian package iproute2)");
     assert!(status.success(), "ip {arguments:?}");
 }
@@ -72,7 +78,17 @@ impl Native {
     pub(crate) async fn start(own: Ipv4Addr, desired: &DesiredBgp) -> Self {
         let speaker = SpeakerConfig { seed: u64::from(u32::from(own)), ..SpeakerConfig::default() };
         let listen = SocketAddr::from((own, PORT));
-        let mut backend = NativeBackend::start(NativeConfig { listen, speaker }).unwrap();
+        let config = NativeConfig { listen, speaker };
+        let deadline = Instant::now() + DEADLINE;
+        let mut backend = loop {
+            match NativeBackend::start(config.clone()) {
+                // The port of one that was stopped is taken while a process is started; see `STARTING`.
+                Err(BgpError::Listen { .. }) if Instant::now() < deadline => {
+                    tokio::time::sleep(Duration::from_millis(1)).await;
+                }
+                started => break started.unwrap(),
+            }
+        };
         backend.apply(desired).await.unwrap();
         Self { backend, routes: BTreeMap::new(), settled: false }
     }
