@@ -52,14 +52,17 @@ fn code_runs_inside_and_the_caller_stays_outside() {
 
 #[test]
 fn a_socket_stays_in_the_namespace_it_was_opened_in() {
-    let netns = scratch();
-    let mut routes = RouteSocket::open_in(&netns).unwrap();
-    let lo = routes.link("lo".parse().unwrap()).unwrap().unwrap();
-    assert!(!lo.up);
-    routes.carry_out(&[Request::up(lo.index)]).unwrap();
+    let (netns, other) = (scratch(), scratch());
+    for netns in [&netns, &other] {
+        let mut routes = RouteSocket::open_in(netns).unwrap();
+        let lo = routes.link("lo".parse().unwrap()).unwrap().unwrap();
+        assert!(!lo.up);
+        routes.carry_out(&[Request::up(lo.index)]).unwrap();
+    }
     let listener = netns.run(|| TcpListener::bind("127.0.0.1:0")).unwrap().unwrap();
     let address = listener.local_addr().unwrap();
-    assert!(TcpStream::connect(address).is_err(), "the listener must not be reachable from outside");
+    let outside = other.run(|| TcpStream::connect(address)).unwrap();
+    assert!(outside.is_err(), "the listener must not be reachable from outside");
     netns.run(|| TcpStream::connect(address)).unwrap().unwrap();
 }
 

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use calico_core::table::Delta;
 use calico_dataplane::Dataplane;
 
-use super::fixture::{in_namespace, nft, run};
+use super::fixture::{bind, in_namespace, nft, run};
 
 /// Replies to the address that the rule translates come from another than was asked: only the other direction's tuple tells it.
 const RULES: &str = "\
@@ -41,7 +41,7 @@ fn own(address: &str) {
 }
 
 fn talk(from: &str, to: &str) {
-    let from = UdpSocket::bind((from.parse::<std::net::IpAddr>().unwrap(), 7777)).unwrap();
+    let from = bind(from.parse().unwrap(), 7777);
     from.send_to(b"hello", (to.parse::<std::net::IpAddr>().unwrap(), 5353)).unwrap();
 }
 

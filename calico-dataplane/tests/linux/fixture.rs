@@ -1,5 +1,9 @@
 //! A namespace with a workload interface and a backend in it.
 
+use std::io::ErrorKind;
+use std::net::{IpAddr, UdpSocket};
+use std::time::{Duration, Instant};
+
 use calico_dataplane::netns::{Request, RouteSocket, VethEnd};
 use calico_dataplane::testing::netns::scratch;
 use calico_dataplane::{LinuxConfig, LinuxDataplane};
@@ -35,6 +39,20 @@ fn workload() {
     for name in [WORKLOAD, "peer0", "lo"] {
         let link = socket.link(name.parse().unwrap()).unwrap().unwrap();
         socket.carry_out(&[Request::up(link.index)]).unwrap();
+    }
+}
+
+/// Binds a socket where another may have been bound just before. One that was closed is still open in a process that a parallel test starts
+/// just then, until that executes its program.
+pub(crate) fn bind(address: IpAddr, port: u16) -> UdpSocket {
+    let deadline = Instant::now() + Duration::from_secs(30);
+    loop {
+        match UdpSocket::bind((address, port)) {
+            Err(error) if error.kind() == ErrorKind::AddrInUse && Instant::now() < deadline => {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            bound => return bound.unwrap(),
+        }
     }
 }
 

@@ -16,7 +16,7 @@ use calico_core::update::Update;
 use calico_dataplane::netns::{Netns, Request, RouteSocket, VethEnd};
 use calico_dataplane::testing::netns::scratch;
 
-use super::fixture::open;
+use super::fixture::{bind, open};
 use super::rendered::Node;
 
 const HOST_ADDRESS: &str = "192.0.2.200";
@@ -53,7 +53,7 @@ impl Pods {
     fn delivers(&self, from: InterfaceName, to: InterfaceName, flow: &Flow) -> bool {
         let bind = |name, port| {
             let (address, netns): &(IpAddr, Netns) = self.0.get(&name).unwrap();
-            let socket = netns.run(|| UdpSocket::bind((*address, port)).unwrap()).unwrap();
+            let socket = netns.run(|| bind(*address, port)).unwrap();
             socket.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
             socket
         };
