@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::bench::WorkerArgs;
+
 /// A network of many hosts on this one machine: namespaces for hosts and pods, a real calico-node in each host, the real CNI
 /// plugins, real packets.
 #[derive(Debug, Parser)]
@@ -47,7 +49,13 @@ pub(crate) enum Command {
     /// Stop the agent of one host and start it anew; traffic goes on meanwhile
     Restart(RestartArgs),
     /// Measure, side by side with a peer
+    ///
+    /// P4, P5, P8 and P12 measure what a host does: sets, endpoints, routes, CNI. D1, D2 and D3 measure the datastore: reading a cluster,
+    /// watching it, `calicoctl get`. `--list` says what each is, its peer and its target.
     Bench(BenchArgs),
+    /// Do one task of a benchmark
+    #[command(hide = true)]
+    BenchWorker(WorkerArgs),
     /// Run a command inside a host or pod, with the host's environment and all of Calico's programs on its PATH
     ///
     /// Without a command, a shell. `calico-lab exec h1 -- calico-node status`, `calico-lab exec net -- calicoctl get nodes`.
@@ -165,6 +173,9 @@ pub(crate) struct BenchArgs {
     /// Which to run, such as P8
     #[arg(value_name = "ID", required_unless_present = "list")]
     pub(crate) id: Option<String>,
+    /// How much to measure with, for a quick look or a test: the number of endpoints (D1, D3) or watchers (D2)
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub(crate) size: Option<u32>,
     /// Name of the network, for those that build one
     #[arg(long, value_name = "NAME", default_value = "bench", value_parser = lab_name)]
     pub(crate) name: String,

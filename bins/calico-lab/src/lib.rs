@@ -106,6 +106,7 @@ fn run(command: Command) -> Result<ExitCode, LabError> {
         Command::Status(arguments) => runtime.block_on(show(&arguments)),
         Command::Restart(arguments) => runtime.block_on(restart(&arguments)),
         Command::Bench(arguments) => runtime.block_on(bench::run(&arguments)),
+        Command::BenchWorker(arguments) => runtime.block_on(bench::work(arguments)),
         Command::Exec(arguments) => exec::run(&arguments),
     }
 }

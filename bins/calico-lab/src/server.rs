@@ -4,9 +4,11 @@ use std::ffi::OsString;
 use std::fs::File;
 use std::net::{SocketAddr, TcpStream};
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use calico_dataplane::netns::Netns;
 use tokio::time::{Instant, sleep};
 
 use crate::cli::DatastoreKind;
@@ -18,14 +20,18 @@ use crate::topology;
 
 /// Refuses a datastore that this program was built without.
 pub(crate) fn require(kind: DatastoreKind) -> Result<(), LabError> {
-    if kind == DatastoreKind::Etcd && !cfg!(feature = "etcd") {
-        return Err(LabError::Usage(
-            "this calico-lab was built without etcd. Install protoc (Debian: protobuf-compiler) and type\n  \
-             cargo run --release --features calico-lab/etcd --bin calico-lab -- demo --datastore etcd"
-                .into(),
-        ));
+    if kind == DatastoreKind::Etcd { require_etcd("demo --datastore etcd") } else { Ok(()) }
+}
+
+/// Refuses what needs etcd if this program was built without; `words` is what was meant.
+pub(crate) fn require_etcd(words: &str) -> Result<(), LabError> {
+    if cfg!(feature = "etcd") {
+        return Ok(());
     }
-    Ok(())
+    Err(LabError::Usage(format!(
+        "this calico-lab was built without etcd. Install protoc (Debian: protobuf-compiler) and type\n  \
+         cargo run --release --features calico-lab/etcd --bin calico-lab -- {words}"
+    )))
 }
 
 /// How every program finds the datastore.
@@ -61,14 +67,21 @@ pub(crate) async fn start(state: &StateDir, plan: &Plan, progress: &Progress) ->
     }
     progress.step("starting etcd");
     let netns = topology::open(&plan.segment_netns())?;
-    let log = File::create(state.store().join("etcd.log")).context(|| "cannot write etcd's log".into())?;
+    let child = spawn_etcd(&netns, endpoint(), &state.store())?;
+    etcd_listens(&netns, endpoint(), &state.store()).await?;
+    Ok(Some(child))
+}
+
+/// Starts an etcd in a namespace, its data and its log in a directory.
+pub(crate) fn spawn_etcd(netns: &Netns, endpoint: SocketAddr, directory: &Path) -> Result<Child, LabError> {
+    let log = File::create(directory.join(ETCD_LOG)).context(|| "cannot write etcd's log".into())?;
     let errors = log.try_clone().context(|| "cannot write etcd's log".into())?;
-    let client = format!("http://{}", endpoint());
+    let client = format!("http://{endpoint}");
     let peer = "http://127.0.0.1:2380";
     let mut command = Command::new("etcd");
     command
         .arg("--data-dir")
-        .arg(state.store().join("etcd"))
+        .arg(directory.join("etcd"))
         .args(["--listen-client-urls", &client, "--advertise-client-urls", &client])
         .args(["--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer])
         .args(["--initial-cluster", &format!("default={peer}")])
@@ -76,20 +89,22 @@ pub(crate) async fn start(state: &StateDir, plan: &Plan, progress: &Progress) ->
         .stdout(log)
         .stderr(errors)
         .process_group(0);
-    let spawned = netns.run(|| command.spawn()).context(|| "cannot enter the segment".into())?;
-    let child = spawned.context(|| "cannot start etcd (Debian: etcd-server)".into())?;
+    let spawned = netns.run(|| command.spawn()).context(|| "cannot enter etcd's namespace".into())?;
+    spawned.context(|| "cannot start etcd (Debian: etcd-server)".into())
+}
+
+/// Waits until an etcd listens that was started so.
+pub(crate) async fn etcd_listens(netns: &Netns, endpoint: SocketAddr, directory: &Path) -> Result<(), LabError> {
     let deadline = Instant::now() + PATIENCE;
-    let listens = || TcpStream::connect_timeout(&endpoint(), Duration::from_millis(500)).is_ok();
-    while !netns.run(listens).context(|| "cannot enter the segment".into())? {
+    let listens = || TcpStream::connect_timeout(&endpoint, Duration::from_millis(500)).is_ok();
+    while !netns.run(listens).context(|| "cannot enter etcd's namespace".into())? {
         if Instant::now() > deadline {
-            return Err(LabError::new(format!(
-                "etcd does not listen: see {}",
-                state.store().join("etcd.log").display()
-            )));
+            return Err(LabError::new(format!("etcd does not listen: see {}", directory.join(ETCD_LOG).display())));
         }
         sleep(Duration::from_millis(20)).await;
     }
-    Ok(Some(child))
+    Ok(())
 }
 
+const ETCD_LOG: &str = "etcd.log";
 const PATIENCE: Duration = Duration::from_secs(30);

@@ -1,5 +1,9 @@
 //! The lab as its users run it: as a program, as root, against the real kernel.
 
+#[cfg(feature = "etcd")]
+#[cfg(test)]
+#[path = "lab/benchmarks.rs"]
+mod benchmarks;
 #[cfg(test)]
 #[path = "lab/fixture.rs"]
 mod fixture;

@@ -8,6 +8,7 @@ mod bare;
 mod policy;
 mod routes;
 mod stats;
+mod store;
 
 use std::process::ExitCode;
 
@@ -19,6 +20,7 @@ use crate::interruptible;
 use crate::progress::Progress;
 use crate::report;
 use stats::{Machine, Spread};
+pub(crate) use store::worker::{WorkerArgs, run as work};
 
 /// What a benchmark found, as `--json` prints it.
 #[derive(Debug, Serialize)]
@@ -76,7 +78,7 @@ struct Benchmark {
     target: &'static str,
 }
 
-const ALL: [Benchmark; 4] = [policy::P4, policy::P5, routes::P8, attach::P12];
+const ALL: [Benchmark; 7] = [policy::P4, policy::P5, routes::P8, attach::P12, store::D1, store::D2, store::D3];
 
 /// `bench`.
 pub(crate) async fn run(arguments: &BenchArgs) -> Result<ExitCode, LabError> {
@@ -93,6 +95,9 @@ pub(crate) async fn run(arguments: &BenchArgs) -> Result<ExitCode, LabError> {
         "P4" => policy::member(&progress).await?,
         "P5" => policy::endpoint(&progress).await?,
         "P8" => interruptible(routes::run(&progress)).await?,
+        "D1" => store::decode::run(arguments, &progress).await?,
+        "D2" => store::watch::run(arguments, &progress).await?,
+        "D3" => store::ctl::run(arguments, &progress).await?,
         "P12" => return attach::run(arguments, &progress).await.map(|()| ExitCode::SUCCESS),
         _ => return Err(LabError::Usage(format!("no benchmark {id:?}: `calico-lab bench --list` shows them"))),
     };
