@@ -33,6 +33,7 @@ pub mod bgp;
 pub mod calc;
 pub mod cni;
 pub mod delta;
+mod few;
 pub mod flow;
 pub mod ipam;
 pub mod label;

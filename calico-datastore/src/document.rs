@@ -7,7 +7,7 @@
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use calico_core::resource::{Kind, Resource, ResourceKey, merge_unknown};
+use calico_core::resource::{Fault, Kind, Resource, ResourceKey, merge_unknown};
 use serde_json::Value;
 
 use crate::{BadObject, Batch, Change, DatastoreError, Entry, MAX_BATCH, Revision, Stored};
@@ -69,7 +69,7 @@ pub(crate) fn decode_value(key: ResourceKey, document: Value, revision: Revision
         }
         Err(faults) => {
             let mut reason = String::new();
-            for fault in faults {
+            for fault in Fault::few(faults) {
                 let separator = if reason.is_empty() { "" } else { "; " };
                 // Writing to a string cannot fail.
                 let _ = write!(reason, "{separator}{fault}");

@@ -154,7 +154,7 @@ fn sort(update: &Update) -> (Admitted, Option<Problem>) {
         }
         Kind::NetworkSet | Kind::GlobalNetworkSet => {
             let set = value.and_then(NetworkSet::new);
-            let unread = set.as_ref().and_then(|set| set.object()?.spec.unread.as_ref()?.faults.first());
+            let unread = set.as_ref().and_then(|set| set.object()?.spec.unread.as_ref()?.all().next());
             let problem = wrong(set.is_some()).or_else(|| unread.cloned().map(Problem::Net));
             (Admitted::NetworkSet(set), problem)
         }

@@ -86,6 +86,9 @@ pub enum Problem {
         /// What is done instead.
         effect: RuleEffect,
     },
+    /// So many more of its rules' problems, which are not listed.
+    #[error("and {0} more of its rules")]
+    More(usize),
 }
 
 /// Why a rule cannot be carried out as written.

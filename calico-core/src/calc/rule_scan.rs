@@ -12,6 +12,7 @@ use alloc::vec::Vec;
 use super::diagnostic::{Problem, RuleEffect, RuleFault};
 use super::event::{ActiveEntity, ActiveRule, ActiveRules, IpSetKind, SetId};
 use super::scope::{self, Peers};
+use crate::few::Few;
 use crate::net::{Family, Port, PortRange, Protocol};
 use crate::resource::{Action, EntityRule, Icmp, PolicyType, Rule};
 use crate::selector::{Selector, unique_digest, unique_id};
@@ -71,10 +72,11 @@ pub(super) struct Scan {
 /// Scans the rules of a policy in a namespace, or of a global one or a profile.
 pub(super) fn scan(namespace: Option<&str>, ingress: &[Rule], egress: &[Rule]) -> Scan {
     let mut scan = Scan::default();
+    let mut problems = Few::default();
     for (direction, rules) in [(PolicyType::Ingress, ingress), (PolicyType::Egress, egress)] {
         let scanned = rules.iter().enumerate().filter_map(|(index, rule)| {
             let scanner = Scanner { namespace, rule, faults: Vec::new(), sets: Vec::new() };
-            scanner.run(direction, index, &mut scan.sets, &mut scan.problems)
+            scanner.run(direction, index, &mut scan.sets, &mut problems)
         });
         let scanned = scanned.collect();
         match direction {
@@ -82,6 +84,7 @@ pub(super) fn scan(namespace: Option<&str>, ingress: &[Rule], egress: &[Rule]) -
             PolicyType::Egress => scan.rules.egress = scanned,
         }
     }
+    scan.problems = problems.finish(Problem::More);
     scan
 }
 
@@ -99,7 +102,7 @@ impl Scanner<'_> {
         direction: PolicyType,
         index: usize,
         sets: &mut Vec<Definition>,
-        problems: &mut Vec<Problem>,
+        problems: &mut Few<Problem>,
     ) -> Option<ActiveRule> {
         let mut rule = self.scan();
         if self.faults.is_empty() {
@@ -110,7 +113,9 @@ impl Scanner<'_> {
             Action::Deny | Action::Pass => RuleEffect::Denies,
             Action::Allow | Action::Log => RuleEffect::LeftOut,
         };
-        problems.extend(self.faults.into_iter().map(|fault| Problem::Rule { direction, index, fault, effect }));
+        for fault in self.faults {
+            problems.add(|| Problem::Rule { direction, index, fault, effect });
+        }
         if effect == RuleEffect::LeftOut {
             return None;
         }
@@ -127,7 +132,7 @@ impl Scanner<'_> {
     /// The rule without the conditions that are faulty.
     fn scan(&mut self) -> ActiveRule {
         let rule = self.rule;
-        let unread = rule.unread.iter().flat_map(|unread| &unread.faults);
+        let unread = rule.unread.iter().flat_map(|unread| unread.all());
         self.faults.extend(unread.cloned().map(RuleFault::NotUnderstood));
         if rule.http.is_some() {
             self.faults.push(RuleFault::Http);

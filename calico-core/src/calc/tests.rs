@@ -482,6 +482,18 @@ fn a_condition_that_is_not_known_lets_nothing_through() {
     assert!(problems[1..3].iter().all(|problem| problem.ends_with("denies without that condition")));
 }
 
+#[test]
+fn of_many_problems_of_a_policy_the_first_are_told() {
+    let mut rig = Rig::new();
+    rig.update(endpoint("a", "10.0.0.1/32", &[], &[]));
+    rig.update(tier("default", None, None));
+    let ingress = vec![Rule { http: Some(HttpMatch::default()), ..Rule::default() }; 3000];
+    rig.update(policy("p", NetworkPolicySpec { ingress, ..NetworkPolicySpec::default() }));
+    rig.flush();
+    let problems = rig.problems();
+    assert_eq!((problems.len(), &*problems[20]), (21, "NetworkPolicy(one/p): and 2980 more of its rules"));
+}
+
 /// What a rule excepts by port names is as wide as the selector beside it: wider than meant where that is lost.
 #[test]
 fn an_exception_by_port_names_goes_with_a_lost_condition() {

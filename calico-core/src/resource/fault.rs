@@ -4,6 +4,8 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::fmt;
 
+use crate::few::Few;
+
 /// One fault of a document.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -67,6 +69,16 @@ impl Fault {
         Self { path, value: None, reason, offset: None, sort: FaultSort::UnknownField }
     }
 
+    /// What stands for faults that are not listed.
+    fn more(count: usize) -> Self {
+        Self::value("", None, format_args!("and {count} more"))
+    }
+
+    /// The first few of the faults of one object or part, and one that says how many there are beyond.
+    pub fn few(faults: impl IntoIterator<Item = Self>) -> Vec<Self> {
+        faults.into_iter().collect::<Few<_>>().list()
+    }
+
     /// Adds the position inside the value.
     #[must_use]
     pub fn at_offset(mut self, offset: usize) -> Self {
@@ -90,10 +102,17 @@ impl fmt::Display for Fault {
     }
 }
 
+impl Few<Fault> {
+    /// As [`Fault::few`].
+    pub(super) fn list(self) -> Vec<Fault> {
+        self.finish(Fault::more)
+    }
+}
+
 /// Most characters of a value that a message shows.
 pub(super) const MAX_VALUE: usize = 200;
 /// Longer than any path that the API has; label keys may be part of it.
-const MAX_PATH: usize = 1000;
+pub(super) const MAX_PATH: usize = 1000;
 /// Reasons may quote the value.
 const MAX_REASON: usize = 1000;
 
@@ -150,6 +169,14 @@ mod tests {
         let far = Fault::unknown_field("spec.wibble", "wibble", known.into_iter());
         assert!(far.reason.contains("selector, types, order"));
         assert!(Fault::unknown_field("x", "Selector", known.into_iter()).reason.contains("did you mean selector?"));
+    }
+
+    #[test]
+    fn of_many_faults_the_first_are_listed() {
+        let faults = |count: usize| Fault::few((0..count).map(Fault::missing));
+        assert_eq!(faults(20).last().map(|fault| &*fault.path), Some("19"));
+        let many = faults(5000);
+        assert_eq!((many.len(), many[20].to_string()), (21, "and 4980 more".into()));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Unknown fields survive a rewrite, or are named.
 
 use alloc::collections::BTreeSet;
-use alloc::string::String;
+use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::iter;
 use core::ops::Range;
@@ -9,6 +9,7 @@ use core::ops::Range;
 use serde_json::{Map, Value};
 
 use super::Kind;
+use super::fault::{MAX_PATH, clipped};
 use super::path::Path;
 use super::shape::{Field, Shape};
 
@@ -125,8 +126,8 @@ impl Merge<'_> {
 /// Paths of the fields that the model does not know.
 fn unknown_fields(shape: &Shape, value: &Value, path: &Path<'_>) -> impl Iterator<Item = String> {
     let mut found = Vec::new();
-    shape.unknown_fields(value, path, &mut found);
-    found.into_iter().map(|fault| fault.path)
+    shape.unknown_fields(value, path, &mut |path, _, _| found.push(clipped(path.to_string(), MAX_PATH)));
+    found.into_iter()
 }
 
 /// For each element the older one that it was: an equal one, in the same order, and between two such pairs the one at the same place

@@ -196,10 +196,7 @@ impl Shape {
             match fields.iter().find(|field| field.name == name) {
                 Some(_) if member.is_null() => {}
                 Some(field) => field.faults(member, &path.field(name), reading, faults),
-                None if reading.refuses(name) => {
-                    let known = fields.iter().map(|field| field.name);
-                    faults.push(Fault::unknown_field(path.field(name), name, known));
-                }
+                None if reading.refuses(name) => faults.push(unknown_field(&path.field(name), name, fields)),
                 None => {}
             }
         }
@@ -257,8 +254,14 @@ impl Shape {
         }
     }
 
-    /// Every field of `value` that the model does not know and that says something.
-    pub(super) fn unknown_fields(&self, value: &Value, path: &Path<'_>, found: &mut Vec<Fault>) {
+    /// Tells of every field of `value` that the model does not know and that says something: where it is, its name, and the fields
+    /// that are known there.
+    pub(super) fn unknown_fields(
+        &self,
+        value: &Value,
+        path: &Path<'_>,
+        found: &mut impl FnMut(&Path<'_>, &str, &'static [Field]),
+    ) {
         match (self, value) {
             (Self::List(shape), Value::Array(items)) => {
                 for (index, item) in items.iter().enumerate() {
@@ -269,10 +272,7 @@ impl Shape {
                 for (name, member) in members.iter().filter(|(_, member)| !member.is_null()) {
                     match self.member(name) {
                         Some(shape) => shape.unknown_fields(member, &path.field(name), found),
-                        None => {
-                            let known = fields.iter().map(|field| field.name);
-                            found.push(Fault::unknown_field(path.field(name), name, known));
-                        }
+                        None => found(&path.field(name), name, fields),
                     }
                 }
             }
@@ -311,6 +311,11 @@ impl Shape {
             (_, other) => other.clone(),
         }
     }
+}
+
+/// The fault of a field that is not among those that are known.
+pub(super) fn unknown_field(path: &Path<'_>, name: &str, known: &[Field]) -> Fault {
+    Fault::unknown_field(path, name, known.iter().map(|field| field.name))
 }
 
 /// Whether a member says as much as its absence: serialisation leaves these out.

@@ -21,28 +21,39 @@
 
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
-use alloc::string::String;
+use alloc::string::{String, ToString};
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use serde_json::{Map, Value, json};
 
 use super::path::Path;
+use super::shape::unknown_field;
 use super::{Fault, Kind, Resource, Rule, header};
+use crate::few::Few;
 
 /// What of a stored rule or list of prefixes is not understood.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Unread {
-    /// Each part: a field that is not known, or a value that is refused. Not empty.
+    /// Each part of its own: a field that is not known, or a value that is refused. Of many the first few.
     pub faults: Vec<Fault>,
+    /// Those of the specification around it, which count for each of its rules; shared by them, since both may be thousands. Of
+    /// many the first few.
+    pub common: Arc<[Fault]>,
     /// The whole rule or list as it is stored. It is written back like this, whatever the typed one says by then.
     pub document: Value,
 }
 
 impl Unread {
     /// Faults of a rule or list that is stored like this.
-    pub const fn new(faults: Vec<Fault>, document: Value) -> Self {
-        Self { faults, document }
+    pub fn new(faults: Vec<Fault>, document: Value) -> Self {
+        Self { faults, common: Arc::default(), document }
+    }
+
+    /// All that is not understood. Not empty.
+    pub fn all(&self) -> impl Iterator<Item = &Fault> {
+        self.common.iter().chain(&self.faults)
     }
 }
 
@@ -55,8 +66,8 @@ const LISTS: [&str; 2] = ["ingress", "egress"];
 #[derive(Debug, Default)]
 struct Findings {
     /// Of the specification itself.
-    common: Vec<Fault>,
-    rules: BTreeMap<Place, Vec<Fault>>,
+    common: Few<Fault>,
+    rules: BTreeMap<Place, Few<Fault>>,
 }
 
 /// Notes at every rule which of its fields are not known.
@@ -92,7 +103,7 @@ pub(super) fn salvage(
     match found {
         Ok(mut resource) => {
             if let Some(metadata) = resource.metadata_mut() {
-                metadata.unread = of_header.into();
+                metadata.unread = Fault::few(of_header).into();
             }
             Ok(resource)
         }
@@ -116,7 +127,9 @@ fn salvage_rules(
         if !take_out(&found, &mut rest) {
             return Err(all);
         }
-        found.into_iter().for_each(|fault| findings.add(fault));
+        for fault in found {
+            findings.at(&fault.path).add(|| fault);
+        }
         match read(&rest) {
             Ok(mut resource) => {
                 findings.mark(&mut resource, document);
@@ -146,11 +159,11 @@ fn salvage_nets(
     nets.retain(|_| index.next().is_some_and(|index| !bad.contains(&index)));
     match read(&rest) {
         Ok(Resource::NetworkSet(mut object)) => {
-            object.spec.unread = Some(Box::new(Unread::new(faults, stored)));
+            object.spec.unread = Some(Box::new(Unread::new(Fault::few(faults), stored)));
             Ok(Resource::NetworkSet(object))
         }
         Ok(Resource::GlobalNetworkSet(mut object)) => {
-            object.spec.unread = Some(Box::new(Unread::new(faults, stored)));
+            object.spec.unread = Some(Box::new(Unread::new(Fault::few(faults), stored)));
             Ok(Resource::GlobalNetworkSet(object))
         }
         _ => Err(faults),
@@ -205,34 +218,37 @@ const fn has_rules(kind: Kind) -> bool {
 fn unknown_fields(kind: Kind, document: &Value) -> Findings {
     let mut findings = Findings::default();
     let (Some(shape), Some(spec)) = (kind.shape().member("spec"), document.get("spec")) else { return findings };
-    let mut faults = Vec::new();
-    shape.unknown_fields(spec, &Path::Root.field("spec"), &mut faults);
-    faults.into_iter().for_each(|fault| findings.add(fault));
+    shape.unknown_fields(spec, &Path::Root.field("spec"), &mut |path, name, known| {
+        findings.at(&path.to_string()).add(|| unknown_field(path, name, known));
+    });
     findings
 }
 
 impl Findings {
-    fn add(&mut self, fault: Fault) {
-        match part(&fault.path) {
-            Some(Part::Rule(place, _)) => self.rules.entry(place).or_default().push(fault),
-            Some(Part::List(list)) => self.rules.entry((list, 0)).or_default().push(fault),
-            Some(Part::Field(_)) | None => self.common.push(fault),
+    /// Those that a fault at this path belongs to.
+    fn at(&mut self, path: &str) -> &mut Few<Fault> {
+        match part(path) {
+            Some(Part::Rule(place, _)) => self.rules.entry(place).or_default(),
+            Some(Part::List(list)) => self.rules.entry((list, 0)).or_default(),
+            Some(Part::Field(_)) | None => &mut self.common,
         }
     }
 
-    fn mark(mut self, resource: &mut Resource, document: &Value) {
+    fn mark(self, resource: &mut Resource, document: &Value) {
+        let Self { common, rules: mut own } = self;
+        let common: Arc<[Fault]> = common.list().into();
         for (list, rules) in LISTS.into_iter().zip(resource.rules_mut()) {
             for (index, rule) in rules.iter_mut().enumerate() {
-                let mut faults = self.common.clone();
-                faults.extend(self.rules.remove(&(list, index)).into_iter().flatten());
-                if faults.is_empty() {
+                let faults = own.remove(&(list, index)).unwrap_or_default().list();
+                if faults.is_empty() && common.is_empty() {
                     continue;
                 }
                 let stored = document.get("spec").and_then(|spec| match spec.get(list)? {
                     Value::Array(rules) => rules.get(index),
                     other => Some(other),
                 });
-                rule.unread = Some(Box::new(Unread::new(faults, stored.cloned().unwrap_or_default())));
+                let document = stored.cloned().unwrap_or_default();
+                rule.unread = Some(Box::new(Unread { faults, common: Arc::clone(&common), document }));
             }
         }
     }

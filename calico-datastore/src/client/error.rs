@@ -80,10 +80,13 @@ fn identifier(key: &ResourceKey) -> String {
 fn lines(faults: &[Fault]) -> String {
     match faults {
         [fault] => fault.to_string(),
-        _ => faults.iter().fold("error with the following fields:".to_owned(), |mut text, fault| {
-            // Writing to a string cannot fail.
-            let _ = write!(text, "\n-  {fault}");
-            text
-        }),
+        _ => Fault::few(faults.iter().cloned()).iter().fold(
+            "error with the following fields:".to_owned(),
+            |mut text, fault| {
+                // Writing to a string cannot fail.
+                let _ = write!(text, "\n-  {fault}");
+                text
+            },
+        ),
     }
 }

@@ -27,7 +27,7 @@ fn read(rule: &Value) -> Rule {
 }
 
 fn faults(rule: &Rule) -> Vec<&str> {
-    rule.unread.iter().flat_map(|unread| &unread.faults).map(|fault| fault.path.as_str()).collect()
+    rule.unread.iter().flat_map(|unread| unread.all()).map(|fault| fault.path.as_str()).collect()
 }
 
 #[test]
@@ -59,6 +59,39 @@ fn a_field_of_the_specification_that_is_not_known_counts_for_every_rule() {
     let [ingress, _] = resource.rules();
     assert!(ingress.iter().all(|rule| faults(rule) == ["spec.hostSelector"]));
     assert_eq!(resource.document()["spec"]["ingress"], document["spec"]["ingress"]);
+}
+
+/// The product of the two would be gigabytes for an object of kilobytes.
+#[test]
+fn what_many_rules_have_in_common_is_kept_once_and_in_part() {
+    let mut document = policy(json!({"action": "Allow"}));
+    document["spec"]["ingress"] = (0..300).map(|_| json!({"action": "Allow"})).collect();
+    document["spec"]["egress"] = (0..4).map(|index| json!({"action": "Allow", "own": index})).collect();
+    let unknown = |range: core::ops::Range<usize>| range.map(|index| (alloc::format!("newer{index}"), json!(1)));
+    document["spec"].as_object_mut().unwrap().extend(unknown(0..400));
+    document["spec"]["egress"][3].as_object_mut().unwrap().extend(unknown(0..40));
+    let resource = Resource::decode(KIND, &document).unwrap();
+    let [ingress, egress] = resource.rules();
+    let common = &ingress[0].unread.as_ref().unwrap().common;
+    assert_eq!((common.len(), common[20].to_string()), (21, "and 380 more".into()));
+    for rule in [ingress, egress].into_iter().flatten() {
+        assert!(Arc::ptr_eq(common, &rule.unread.as_ref().unwrap().common));
+    }
+    assert!(ingress.iter().all(|rule| rule.unread.as_ref().unwrap().faults.is_empty()));
+    let own: Vec<_> = egress.iter().map(|rule| rule.unread.as_ref().unwrap().faults.len()).collect();
+    assert_eq!(own, [1, 1, 1, 21]);
+    assert_eq!(resource.document()["spec"]["egress"], document["spec"]["egress"]);
+}
+
+#[test]
+fn of_many_faults_of_a_header_or_set_the_first_are_kept() {
+    let labels: Map<String, Value> = (0..300).map(|index| (index.to_string(), json!(index))).collect();
+    let nets: Value = (0..300).map(|index| json!(index)).collect();
+    let document = json!({"metadata": {"name": "s", "labels": labels}, "spec": {"nets": nets}});
+    let Resource::GlobalNetworkSet(object) = Resource::decode(Kind::GlobalNetworkSet, &document).unwrap() else {
+        unreachable!("decoded as another kind")
+    };
+    assert_eq!((object.metadata.unread.len(), object.spec.unread.unwrap().faults.len()), (21, 21));
 }
 
 #[test]
