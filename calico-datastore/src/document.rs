@@ -10,10 +10,10 @@ use std::sync::Arc;
 use calico_core::resource::{Fault, Kind, Resource, ResourceKey, merge_unknown};
 use serde_json::Value;
 
-use crate::{BadObject, Batch, Change, DatastoreError, Entry, MAX_BATCH, Revision, Stored};
+use crate::{BadObject, Batch, Change, DatastoreError, Document, Entry, MAX_BATCH, Revision, Stored, lenient};
 
 /// The document to store: the typed object over what was read, without the revision, which belongs to the store.
-pub(crate) fn encode(resource: &Resource, base: Option<&Value>) -> Value {
+pub(crate) fn encode(resource: &Resource, base: Option<&Document>) -> Value {
     let typed = resource.encode();
     let mut document = match base {
         Some(base) => merge_unknown(resource.kind(), base, typed),
@@ -40,9 +40,23 @@ pub(crate) fn decode(key: ResourceKey, bytes: &[u8], revision: Revision) -> Entr
         b"" => return Err(bad(key, &Value::Null, revision, "the value is empty".to_owned())),
         bytes => bytes,
     };
-    match serde_json::from_slice(text) {
-        Ok(document) => decode_value(key, document, revision),
+    let document = match serde_json::from_slice::<Value>(text) {
+        Ok(document) if !has_float(&document) => Ok(document.into()),
+        read => lenient::read(text).map_or_else(|| read.map(Document::from), Ok),
+    };
+    match document {
+        Ok(document) => decode_document(key, document, revision),
         Err(fault) => Err(bad(key, &Value::Null, revision, format!("not JSON: {fault}"))),
+    }
+}
+
+/// Whether it has a number that may have been rounded.
+fn has_float(value: &Value) -> bool {
+    match value {
+        Value::Number(number) => number.is_f64(),
+        Value::Array(items) => items.iter().any(has_float),
+        Value::Object(members) => members.values().any(has_float),
+        _ => false,
     }
 }
 
@@ -60,11 +74,24 @@ fn bad(key: ResourceKey, document: &Value, revision: Revision, mut reason: Strin
     BadObject { key, revision, reason, remains }
 }
 
-/// What a document under a key means.
+/// What a document under a key means that was just written.
 pub(crate) fn decode_value(key: ResourceKey, document: Value, revision: Revision) -> Entry {
+    decode_document(key, document.into(), revision)
+}
+
+fn decode_document(key: ResourceKey, document: Document, revision: Revision) -> Entry {
+    // IPAM reads its own objects only to write them.
+    if let Some(reason) = document.inexact().filter(|_| !Kind::V3.contains(&key.kind())) {
+        let reason = reason.to_owned();
+        return Err(bad(key, &document, revision, reason));
+    }
     match Resource::decode(key.kind(), &document) {
         Ok(mut resource) => {
             resource.adopt_key(&key);
+            if let (Some(reason), Some(metadata)) = (document.inexact(), resource.metadata_mut()) {
+                let fault = Fault::value("", None, reason);
+                metadata.unread = Fault::few(std::iter::once(fault).chain(std::mem::take(&mut metadata.unread))).into();
+            }
             Ok(Stored::new(key, Arc::new(resource), Arc::new(document), revision))
         }
         Err(faults) => {
@@ -93,13 +120,23 @@ pub(crate) fn check(batch: &Batch) -> Result<(), DatastoreError> {
         if !keys.insert(key) {
             return Err(refused(format!("the batch writes {key} twice")));
         }
-        if let Change::Put { resource, .. } = &write.change
-            && resource.kind() != key.kind()
-        {
+        let Change::Put { resource, base, .. } = &write.change else { continue };
+        if resource.kind() != key.kind() {
             return Err(refused(format!("a {} cannot be stored under {key}", resource.kind())));
+        }
+        if let Some(base) = base {
+            exact(key, base)?;
         }
     }
     Ok(())
+}
+
+/// Refuses to write a document back that was not read as it is stored.
+pub(crate) fn exact(key: &ResourceKey, base: &Document) -> Result<(), DatastoreError> {
+    match base.inexact() {
+        Some(reason) => Err(DatastoreError::Inexact { key: key.clone(), reason: reason.to_owned() }),
+        None => Ok(()),
+    }
 }
 
 /// The entry as the answer of a `get`.
@@ -134,6 +171,30 @@ mod tests {
         assert!(decoded(ResourceKey::IpamConfig, "").is_err());
     }
 
+    /// What Go reads for upstream: the policy counts here, too, and is never written back otherwise than it was.
+    #[test]
+    fn what_upstream_reads_is_not_absent() {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../fuzz/corpus/document");
+        let mut count = 0;
+        for file in std::fs::read_dir(folder).unwrap() {
+            let path = file.unwrap().path();
+            let key = ResourceKey::cluster(Kind::GlobalNetworkPolicy, "x");
+            let stored = decode(key.clone(), &std::fs::read(&path).unwrap(), Revision::from_raw(1));
+            let stored = stored.unwrap_or_else(|bad| panic!("{path:?}: {}", bad.reason));
+            let Resource::GlobalNetworkPolicy(policy) = &*stored.resource else { panic!("{path:?}") };
+            assert_eq!(policy.spec.ingress[0].action, calico_core::resource::Action::Deny, "{path:?}");
+            assert!(!policy.metadata.unread.is_empty(), "{path:?}");
+            let write = crate::Write::update(&stored, Arc::clone(&stored.resource));
+            let refused = check(&write.into()).unwrap_err();
+            assert!(matches!(refused, DatastoreError::Inexact { .. }), "{path:?}: {refused}");
+            count += 1;
+        }
+        assert!(count >= 6, "the corpus is there");
+        let (block, _) = crate::testing::affinity("host", "10.0.0.0/26");
+        let bad = decoded(block, r#"{"state": "confirmed", "future": 1e999}"#).unwrap_err();
+        assert!(bad.reason.starts_with("future: the number 1e999"), "{}", bad.reason);
+    }
+
     #[test]
     fn what_remains_of_a_pool_is_told() {
         let key = || ResourceKey::cluster(Kind::IpPool, "x");
@@ -158,6 +219,6 @@ mod tests {
         let key = ResourceKey::namespaced(Kind::NetworkPolicy, "shop", "web");
         let stored = decoded(key.clone(), "{}").unwrap();
         assert_eq!(stored.resource.key(), Some(key));
-        assert_eq!(*stored.raw, serde_json::json!({}));
+        assert_eq!(**stored.raw, serde_json::json!({}));
     }
 }

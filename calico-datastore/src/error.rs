@@ -44,6 +44,17 @@ pub enum DatastoreError {
         /// Field and fault.
         reason: String,
     },
+    /// The object was to be written back, but its document was not read as it is stored ([`Document::inexact`](crate::Document::inexact)).
+    #[error(
+        "{key} is left as it is, for this version cannot write it back unchanged ({reason}): change it with what wrote it, or \
+         delete it and create it anew"
+    )]
+    Inexact {
+        /// Which.
+        key: ResourceKey,
+        /// What would change.
+        reason: String,
+    },
     /// No store can hold an object under this key.
     #[error("{key} is no possible key: {reason}")]
     InvalidKey {

@@ -50,6 +50,7 @@ mod document;
 mod error;
 mod etcd_config;
 mod key;
+mod lenient;
 mod precondition;
 mod revision;
 mod store;
@@ -71,6 +72,6 @@ pub use etcd_config::{EtcdConfig, Pem};
 pub use key::{model, path};
 pub use revision::Revision;
 pub use store::{
-    BadObject, Batch, Change, Committed, Datastore, Entry, Listing, MAX_BATCH, Precondition, Scope, Stored, Watch,
-    WatchEvent, Write,
+    BadObject, Batch, Change, Committed, Datastore, Document, Entry, Listing, MAX_BATCH, Precondition, Scope, Stored,
+    Watch, WatchEvent, Write,
 };

@@ -1,5 +1,6 @@
 //! The trait that every datastore implements.
 
+use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -25,6 +26,8 @@ pub const MAX_BATCH: usize = 128;
 ///   change of the scope, in order, none twice; several writes to one key may be merged into the last only by an explicit
 ///   [`DatastoreError::TooOld`].
 /// - An object that cannot be read does not fail a list or a watch: it is an [`Entry`] with a [`BadObject`].
+/// - An object whose document cannot be held exactly ([`Document::inexact`]) is read, but a batch that would write that document back
+///   is [`DatastoreError::Inexact`].
 /// - A delete of an absent key that [`Precondition::None`] lets pass changes nothing: no event, no new revision.
 /// - A batch that names a key twice, or an object of another kind than its key's, is [`DatastoreError::Refused`]; a key that no
 ///   store can hold (an empty name, a `/` in a name) is [`DatastoreError::InvalidKey`].
@@ -92,6 +95,45 @@ impl Scope {
     }
 }
 
+/// A document as it was read from a store, or as it is to be stored.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Document {
+    value: Value,
+    inexact: Option<Box<str>>,
+}
+
+impl Document {
+    /// A document of which this is not as it is stored, if anything.
+    pub(crate) fn new(value: Value, inexact: Option<String>) -> Self {
+        Self { value, inexact: inexact.map(Into::into) }
+    }
+
+    /// What of it is not as it is stored: a number that was rounded, text that is no Unicode, what is nested too deep. Whoever wrote it
+    /// back would change that for good, so no store takes it as the base of a write.
+    pub fn inexact(&self) -> Option<&str> {
+        self.inexact.as_deref()
+    }
+
+    /// The document alone.
+    pub fn into_value(self) -> Value {
+        self.value
+    }
+}
+
+impl From<Value> for Document {
+    fn from(value: Value) -> Self {
+        Self { value, inexact: None }
+    }
+}
+
+impl Deref for Document {
+    type Target = Value;
+
+    fn deref(&self) -> &Value {
+        &self.value
+    }
+}
+
 /// An object as stored.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
@@ -101,14 +143,14 @@ pub struct Stored {
     /// The typed view.
     pub resource: Arc<Resource>,
     /// The document it was read from, with the fields that the typed view does not know.
-    pub raw: Arc<Value>,
+    pub raw: Arc<Document>,
     /// Its revision.
     pub revision: Revision,
 }
 
 impl Stored {
     /// For stores.
-    pub const fn new(key: ResourceKey, resource: Arc<Resource>, raw: Arc<Value>, revision: Revision) -> Self {
+    pub const fn new(key: ResourceKey, resource: Arc<Resource>, raw: Arc<Document>, revision: Revision) -> Self {
         Self { key, resource, raw, revision }
     }
 }
@@ -164,7 +206,7 @@ impl Write {
         key: ResourceKey,
         precondition: Precondition,
         resource: Arc<Resource>,
-        base: Option<Arc<Value>>,
+        base: Option<Arc<Document>>,
     ) -> Self {
         Self { key, precondition, change: Change::Put { resource, base, ttl: None } }
     }
@@ -234,7 +276,7 @@ pub enum Change {
         /// The typed object.
         resource: Arc<Resource>,
         /// The document that the caller read, if it did: fields there that the typed view does not know are carried over.
-        base: Option<Arc<Value>>,
+        base: Option<Arc<Document>>,
         /// Life time, after which the store deletes the key by itself (rounded down to whole seconds, at least one).
         ttl: Option<Duration>,
     },

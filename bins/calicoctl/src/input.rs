@@ -223,7 +223,7 @@ async fn item(document: &Document, namespace: Option<&str>, client: Option<&Clie
                 (Some(client), Some(key)) if only_unknown(&faults) => client.get(&key).await.ok(),
                 _ => None,
             };
-            let stored = stored.as_ref().map(|stored| stored.raw.as_ref());
+            let stored = stored.as_ref().map(|stored| &**stored.raw);
             Resource::decode_strict(kind, &given, stored).map_err(|faults| Refusal::Faults(kind, faults))?
         }
     };

@@ -27,8 +27,8 @@ pub enum Problem {
     /// An entry of a network set cannot be read; the set is without it, and without any others that cannot.
     #[error("{0}; the set is without what cannot be read")]
     Net(#[source] Fault),
-    /// Something in the metadata cannot be read.
-    #[error("{0}; the object counts without what of its metadata cannot be read")]
+    /// Something in the metadata, or of the stored text, cannot be read.
+    #[error("{0}; the object counts without what cannot be read")]
     Metadata(#[source] Fault),
     /// An endpoint without addresses counts as absent.
     #[error("it has no ipNetworks; it is treated as absent")]

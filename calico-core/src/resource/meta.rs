@@ -34,7 +34,7 @@ pub struct Metadata {
     /// Free annotations.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub annotations: BTreeMap<String, String>,
-    /// What of the stored metadata cannot be read; the object counts without it.
+    /// What of the stored metadata, or of the stored text as a whole, cannot be read; the object counts without it.
     #[serde(skip)]
     pub unread: Box<[Fault]>,
 }

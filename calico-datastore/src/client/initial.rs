@@ -33,7 +33,7 @@ impl Client {
         let mut attempts = 0..ATTEMPTS;
         loop {
             let write = match self.store.get(&key).await {
-                Ok(stored) => {
+                Ok(stored) if stored.raw.inexact().is_none() => {
                     let mut resource = (*stored.resource).clone();
                     if !self.complete(&mut resource, version, cluster_type) {
                         return Ok(());
@@ -47,7 +47,7 @@ impl Client {
                     Write::create(key.clone(), Arc::new(resource))
                 }
                 // It is there; what it should say is for whoever wrote it.
-                Err(DatastoreError::Unreadable { .. }) => return Ok(()),
+                Ok(_) | Err(DatastoreError::Unreadable { .. }) => return Ok(()),
                 Err(error) => return Err(error.into()),
             };
             match self.store.commit(write.into()).await {

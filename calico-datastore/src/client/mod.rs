@@ -30,7 +30,7 @@ use serde_json::Value;
 pub use self::error::ClientError;
 pub use self::rehearsal::{Intent, Rehearsal, Rehearsed};
 use crate::Datastore;
-use crate::{Clock, DatastoreError, IdSource, Listing, Revision, Scope, Stored, Write, document};
+use crate::{Clock, DatastoreError, Document, IdSource, Listing, Revision, Scope, Stored, Write, document};
 
 /// How often a write is tried again that lost to another writer, when the caller named no revision.
 const ATTEMPTS: usize = 10;
@@ -121,7 +121,7 @@ impl Client {
             self.initialise().await?;
         }
         self.identify(&mut resource);
-        let (resource, base) = (Arc::new(resource), document.map(Arc::new));
+        let (resource, base) = (Arc::new(resource), document.map(|document| Arc::new(document.into())));
         let mut attempts = 0..ATTEMPTS;
         loop {
             let precondition = rules::before_create(&*self.store, &resource, &rehearsal::Made::default()).await?;
@@ -282,14 +282,15 @@ impl Prepared {
         let (base, lost) = match document {
             Some(document) => {
                 let merged = merge_newer(resource.kind(), &read.raw, document);
-                (Arc::new(merged.document), merged.lost)
+                (Arc::new(merged.document.into()), merged.lost)
             }
             None => (Arc::clone(&read.raw), Vec::new()),
         };
         let after = document::encode(&resource, Some(&*base));
-        if after == *read.raw {
+        if after == **read.raw {
             return Ok(Replacement { write: None, lost, after });
         }
+        document::exact(&read.key, &read.raw)?;
         if rules::is_built_in(&read.key) {
             return Err(rules::protected("Update", &read.key));
         }
@@ -369,7 +370,7 @@ fn keep_identity(resource: &mut Resource, read: &Resource) {
     }
 }
 
-fn set_base(write: &mut Write, wanted: Option<Arc<Value>>) {
+fn set_base(write: &mut Write, wanted: Option<Arc<Document>>) {
     if let crate::Change::Put { base, .. } = &mut write.change {
         *base = wanted;
     }

@@ -90,7 +90,8 @@ pub(super) async fn retire(
     }
     let Resource::IpPool(pool) = &*read.resource else { return Ok(wanted) };
     let mut revision = read.revision;
-    if !pool.spec.disabled {
+    // What cannot be written back cannot be disabled, but it can be deleted.
+    if !pool.spec.disabled && read.raw.inexact().is_none() {
         let mut disabled = pool.clone();
         disabled.spec.disabled = true;
         let write = Write::update(&read, Arc::new(Resource::IpPool(disabled)));

@@ -11,7 +11,7 @@ use calico_core::resource::{IpPoolSpec, Kind, Object, Resource, ResourceKey};
 use serde_json::Value;
 
 use super::{Client, ClientError, Draft, Prepared, Replacement, initial, key_of, refuse_revision, rules};
-use crate::{DatastoreError, Revision, Stored, document};
+use crate::{DatastoreError, Document, Revision, Stored, document};
 
 /// What a write is to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,7 +73,7 @@ impl<'a> Rehearsal<'a> {
     /// A series before whose first write [`Client::initialise`] is to be carried out.
     pub fn after_initialising(client: &'a Client) -> Self {
         let stored = |resource: Resource| {
-            let raw = Arc::new(resource.encode());
+            let raw = Arc::new(resource.encode().into());
             Some(Stored::new(resource.key()?, Arc::new(resource), raw, Revision::from_raw(0)))
         };
         let initial: Vec<_> = initial::objects().into_iter().filter_map(stored).collect();
@@ -107,7 +107,7 @@ impl<'a> Rehearsal<'a> {
                 other => return other,
             },
         }
-        let after = document::encode(&draft.resource, draft.document.as_ref());
+        let after = document::encode(&draft.resource, draft.document.map(Document::from).as_ref());
         Ok(Rehearsed { after, ..Rehearsed::default() })
     }
 

@@ -23,7 +23,7 @@ pub(super) fn built_in_profile() -> Stored {
         metadata.resource_version = Some("1".to_owned());
     }
     let key = ResourceKey::cluster(Kind::Profile, DEFAULT_ALLOW_PROFILE);
-    Stored::new(key, Arc::new(resource), Arc::new(raw), Revision::from_raw(1))
+    Stored::new(key, Arc::new(resource), Arc::new(raw.into()), Revision::from_raw(1))
 }
 
 /// Puts the built-in profile into a listing whose scope has it, instead of what may be stored under its name.

@@ -117,7 +117,7 @@ impl Twin {
         // Of the even ones something remains.
         let remains = name.is_multiple_of(2).then(|| tier(&key.to_string(), -1.0).1);
         let entry = if usable {
-            Ok(Stored::new(key.clone(), resource, Arc::new(serde_json::Value::Null), revision))
+            Ok(Stored::new(key.clone(), resource, Arc::default(), revision))
         } else {
             Err(BadObject { key: key.clone(), revision, reason: "odd".to_owned(), remains })
         };

@@ -83,7 +83,12 @@ fn a_repaired_attachment_keeps_what_others_wrote_into_the_endpoint() {
     endpoint.spec.profiles.push("guarded".into());
     let mut raw = Value::clone(&stored.raw);
     raw["spec"]["ofTheFuture"] = json!({"kept": true});
-    let write = Write::put(key.clone(), Precondition::At(stored.revision), resource.into(), Some(raw.into()));
+    let write = Write::put(
+        key.clone(),
+        Precondition::At(stored.revision),
+        resource.into(),
+        Some(std::sync::Arc::new(raw.into())),
+    );
     block_on(store.commit(write.into())).unwrap();
 
     scene.container.run(|| delete("eth0")).unwrap();

@@ -273,7 +273,7 @@ fn checked(key: &ResourceKey, stored: &Stored, document: &Value) -> Result<Resou
     if !faults.is_empty() {
         return Err(Refusal::Faults(faults));
     }
-    let mut resource = Resource::decode_strict(key.kind(), document, Some(&*stored.raw)).map_err(Refusal::Faults)?;
+    let mut resource = Resource::decode_strict(key.kind(), document, Some(&**stored.raw)).map_err(Refusal::Faults)?;
     resource.fill_defaults().map_err(|fault| Refusal::Faults(vec![fault]))?;
     Ok(resource)
 }

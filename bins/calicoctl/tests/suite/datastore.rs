@@ -46,7 +46,7 @@ fn cluster() -> Cluster {
 
 #[tokio::main(flavor = "current_thread")]
 async fn raw(cluster: &Cluster, key: ResourceKey) -> Option<serde_json::Value> {
-    cluster.store.get(&key).await.ok().map(|stored| stored.raw.as_ref().clone())
+    cluster.store.get(&key).await.ok().map(|stored| serde_json::Value::clone(&stored.raw))
 }
 
 #[tokio::main(flavor = "current_thread")]

@@ -13,7 +13,7 @@ fn cluster() -> Cluster {
 
 #[tokio::main(flavor = "current_thread")]
 async fn raw(cluster: &Cluster, key: ResourceKey) -> Value {
-    cluster.store.get(&key).await.unwrap().raw.as_ref().clone()
+    Value::clone(&cluster.store.get(&key).await.unwrap().raw)
 }
 
 fn set() -> ResourceKey {

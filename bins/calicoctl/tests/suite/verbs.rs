@@ -23,7 +23,7 @@ async fn count(cluster: &Cluster) -> usize {
 
 #[tokio::main(flavor = "current_thread")]
 async fn raw(cluster: &Cluster, key: ResourceKey) -> serde_json::Value {
-    cluster.store.get(&key).await.unwrap().raw.as_ref().clone()
+    serde_json::Value::clone(&cluster.store.get(&key).await.unwrap().raw)
 }
 
 #[tokio::main(flavor = "current_thread")]

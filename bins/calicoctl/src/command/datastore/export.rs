@@ -100,7 +100,13 @@ fn failed(kind: Kind, reason: &str) -> Failure {
 }
 
 fn readable(entry: Entry) -> Result<Stored, Failure> {
-    entry.map_err(|bad| failed(bad.key.kind(), &format!("{} cannot be read: {}", bad.key, bad.reason)))
+    let unreadable = |key: &ResourceKey, reason: &str| failed(key.kind(), &format!("{key} cannot be read: {reason}"));
+    let stored = entry.map_err(|bad| unreadable(&bad.key, &bad.reason))?;
+    // What is printed would not be what is stored.
+    match stored.raw.inexact() {
+        Some(reason) => Err(unreadable(&stored.key, reason)),
+        None => Ok(stored),
+    }
 }
 
 /// What Kubernetes calls each node.
@@ -231,7 +237,7 @@ async fn pairs(client: &Client, nodes: &Nodes, kind: Kind) -> Result<Vec<Value>,
     for entry in listing.entries {
         let stored = readable(entry)?;
         let key = path(&nodes.renamed_key(&stored.key)).map_err(|error| failed(kind, &chain(&error)))?;
-        let mut value = stored.raw.as_ref().clone();
+        let mut value = Value::clone(&stored.raw);
         if kind == Kind::IpamBlock {
             nodes.rename_block(&mut value);
         }
