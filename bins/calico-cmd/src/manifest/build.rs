@@ -12,8 +12,10 @@ use super::{MAX_BYTES, scalar};
 
 /// Deepest nesting; upstream's kinds need eight.
 const MAX_DEPTH: usize = 64;
-/// Most nodes that all aliases of a file may expand to.
-const MAX_ALIAS_NODES: usize = 100_000;
+/// Most bytes of all copies that anchors and aliases of a file ask for: the node that an anchor keeps, and one for each alias.
+const MAX_COPIED: usize = 32 * 1024 * 1024;
+/// What a node takes beside its text: value, position, its place in the collection.
+const NODE: usize = 128;
 /// Most characters of a message, which may quote the text.
 const MAX_REASON: usize = 300;
 
@@ -29,7 +31,7 @@ type Node = (Value, Marked);
 
 /// Every document of the text, the empty ones included.
 pub(super) fn documents(text: &str) -> Result<Vec<Node>, BuildError> {
-    let mut builder = Builder { documents: Vec::new(), open: Vec::new(), anchors: HashMap::new(), alias_nodes: 0 };
+    let mut builder = Builder { documents: Vec::new(), open: Vec::new(), anchors: HashMap::new(), copied: 0 };
     if text.len() > MAX_BYTES {
         return Err(builder.error(Position { line: 1, column: 1 }, format!("larger than {MAX_BYTES} bytes")));
     }
@@ -45,7 +47,7 @@ struct Builder {
     documents: Vec<Node>,
     open: Vec<Open>,
     anchors: HashMap<usize, Node>,
-    alias_nodes: usize,
+    copied: usize,
 }
 
 /// A collection whose end has not been seen.
@@ -90,13 +92,11 @@ impl Builder {
                 self.finish(anchor, (value, marks), start)
             }
             Event::Alias(anchor) => {
-                let Some(node) = self.anchors.get(&anchor).cloned() else {
+                let Some((value, mark)) = self.anchors.remove(&anchor) else {
                     return Err(self.error(start, "the alias is part of what it refers to"));
                 };
-                self.alias_nodes += size(&node.0);
-                if self.alias_nodes > MAX_ALIAS_NODES {
-                    return Err(self.error(start, format!("aliases expand to more than {MAX_ALIAS_NODES} nodes")));
-                }
+                let node = self.copy(&value, &mark, start)?;
+                self.anchors.insert(anchor, (value, mark));
                 self.finish(0, node, start)
             }
             Event::SequenceStart(anchor, tag) => self.open(anchor, tag, start, Content::List(Vec::new(), Vec::new())),
@@ -163,12 +163,25 @@ impl Builder {
         self.finish(open.anchor, (value, Marked { value: open.start, is_flat: false, children }), open.start)
     }
 
-    /// Puts a finished node where it belongs.
-    fn finish(&mut self, anchor: usize, node: Node, at: Position) -> Result<(), BuildError> {
-        if anchor != 0 {
-            self.anchors.insert(anchor, node.clone());
+    /// A copy of a node, if it may be as large and as deep.
+    fn copy(&mut self, value: &Value, mark: &Marked, at: Position) -> Result<Node, BuildError> {
+        let Extent { bytes, depth } = extent(value);
+        self.copied = self.copied.saturating_add(bytes);
+        if self.copied > MAX_COPIED {
+            return Err(self.error(at, format!("anchors and aliases expand to more than {MAX_COPIED} bytes")));
         }
-        let (value, mark) = node;
+        if self.open.len() + depth > MAX_DEPTH {
+            return Err(self.error(at, format!("nested deeper than {MAX_DEPTH} levels")));
+        }
+        Ok((value.clone(), mark.clone()))
+    }
+
+    /// Puts a finished node where it belongs.
+    fn finish(&mut self, anchor: usize, (value, mark): Node, at: Position) -> Result<(), BuildError> {
+        if anchor != 0 {
+            let kept = self.copy(&value, &mark, at)?;
+            self.anchors.insert(anchor, kept);
+        }
         let Some(parent) = self.open.last_mut() else {
             self.documents.push((value, mark));
             self.anchors.clear();
@@ -199,10 +212,24 @@ fn core_suffix(tag: &Tag) -> &str {
     if tag.is_yaml_core_schema() { &tag.suffix } else { "" }
 }
 
-fn size(value: &Value) -> usize {
-    1 + match value {
-        Value::Array(items) => items.iter().map(size).sum(),
-        Value::Object(members) => members.values().map(size).sum(),
-        _ => 0,
+/// How much a node takes, and how many collections lie in one another there.
+struct Extent {
+    bytes: usize,
+    depth: usize,
+}
+
+fn extent(value: &Value) -> Extent {
+    let around = |parts: &mut dyn Iterator<Item = (usize, &Value)>| {
+        parts.fold(Extent { bytes: NODE, depth: 1 }, |sum, (name, value)| {
+            let Extent { bytes, depth } = extent(value);
+            Extent { bytes: sum.bytes + name + bytes, depth: sum.depth.max(depth + 1) }
+        })
+    };
+    match value {
+        Value::Array(items) => around(&mut items.iter().map(|item| (0, item))),
+        // The name stands in the value and in the positions.
+        Value::Object(members) => around(&mut members.iter().map(|(name, member)| (2 * name.len(), member))),
+        Value::String(text) => Extent { bytes: NODE + text.len(), depth: 0 },
+        _ => Extent { bytes: NODE, depth: 0 },
     }
 }

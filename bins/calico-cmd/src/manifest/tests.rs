@@ -103,6 +103,19 @@ fn hostile_documents_are_bounded() {
         bomb += &format!("a{level}: &a{level} [{aliases}]\n");
     }
     assert!(error(&bomb).reason.contains("aliases expand"));
+    // A few nodes, but each of them large.
+    let text = format!("a: &a \"{}\"\nb: [{}]\n", "x".repeat(1 << 20), vec!["*a"; 90_000].join(", "));
+    assert!(error(&text).reason.contains("aliases expand"));
+    assert_eq!(values(&text.replace(", *a", "")).len(), 1);
+    // Each anchor keeps what is inside it, the anchors there included.
+    let nested = |count: usize| (0..count).map(|index| format!("&n{index} [")).collect::<String>();
+    let text = format!("{}\"{}\"{}", nested(60), "x".repeat(1 << 20), "]".repeat(60));
+    assert!(error(&text).reason.contains("aliases expand"));
+    // Each alias is as deep as allowed, in the depth of another.
+    let deep = (1..60).fold("a0: &a0 []\n".to_owned(), |text, level| {
+        format!("{text}a{level}: &a{level} {}*a{}{}\n", "[".repeat(10), level - 1, "]".repeat(10))
+    });
+    assert!(error(&deep).reason.contains("nested deeper"));
     assert!(error("a: &a [*a]\n").reason.contains("part of what it refers to"));
     error("a: *nowhere\n");
     let name = "n".repeat(100_000);
