@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use calico_cmd::output::chain;
-use calico_cmd::store::{Sources, open_in_place, resolve};
+use calico_cmd::store::{Sources, environment, open_in_place, resolve};
 use calico_core::cni::{CniError, ErrorCode, Invocation, NetConf, Request, Version};
 use calico_core::resource::{Kind, Resource, ResourceKey, SINGLE_NAME};
 use calico_core::time::Timestamp;
@@ -51,11 +51,9 @@ impl Context<'_> {
     }
 }
 
-/// The process' environment; names and values that are not UTF-8 are left out.
+/// The process' environment.
 pub fn process_variables() -> Variables {
-    std::env::vars_os()
-        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
-        .collect()
+    environment(std::env::vars_os())
 }
 
 /// Reads an invocation, has `serve` carry it out, prints the answer. Answers with the exit code.

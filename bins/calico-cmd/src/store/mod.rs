@@ -12,6 +12,7 @@ mod open;
 mod patient;
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use calico_datastore::{EtcdConfig, Pem};
@@ -53,10 +54,7 @@ pub struct Sources<'a> {
 impl<'a> Sources<'a> {
     /// The process's environment, and the configuration file if there is one.
     pub fn of_process(file: Option<(&'a str, &'a str)>) -> Self {
-        let text = |(name, value): (std::ffi::OsString, std::ffi::OsString)| {
-            Some((name.into_string().ok()?, value.into_string().ok()?))
-        };
-        let environment: BTreeMap<String, String> = std::env::vars_os().filter_map(text).collect();
+        let environment = environment(std::env::vars_os());
         let home = environment.get("HOME").map(|home| PathBuf::from(home).join(".kube/config"));
         Self { file, environment, home_kubeconfig: home.filter(|path| path.exists()) }
     }
@@ -92,6 +90,16 @@ impl<'a> Sources<'a> {
         let names = self.environment.iter().filter(|(_, value)| !value.is_empty()).map(|(name, _)| name);
         names.into_iter().any(|name| name.strip_prefix("CALICO_").unwrap_or(name).starts_with(prefix))
     }
+}
+
+/// Variables by name. What is no UTF-8 in a value is U+FFFD: without the variable another datastore would be chosen.
+pub fn environment(variables: impl IntoIterator<Item = (OsString, OsString)>) -> BTreeMap<String, String> {
+    let text = |(name, value): (OsString, OsString)| Some((name.into_string().ok()?, lossy(value)));
+    variables.into_iter().filter_map(text).collect()
+}
+
+fn lossy(value: OsString) -> String {
+    value.into_string().unwrap_or_else(|value| value.to_string_lossy().into_owned())
 }
 
 /// The answer: the datastore, and perhaps something that the operator should know.

@@ -220,3 +220,15 @@ fn a_datastore_that_cannot_be_opened_yet_is_opened_later() {
         assert!(path.exists());
     });
 }
+
+#[test]
+fn a_variable_that_is_no_text_is_not_passed_over() {
+    use std::ffi::OsString;
+    use std::os::unix::ffi::OsStringExt;
+
+    let given = [("DATASTORE_TYPE", &b"etcd\xff"[..]), ("ETCD_ENDPOINTS", b"http://a:1")];
+    let variables = given.map(|(name, value)| (OsString::from(name), OsString::from_vec(value.to_vec())));
+    let sources = Sources { environment: environment(variables), ..Sources::default() };
+    let error = resolve(&sources).unwrap_err();
+    assert_eq!(error, ConfigError::UnknownType { given: "etcd\u{fffd}".into() });
+}

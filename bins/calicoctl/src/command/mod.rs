@@ -9,7 +9,7 @@ mod get;
 mod report;
 mod version;
 
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -118,20 +118,22 @@ impl Context<'_> {
     }
 
     fn resolve(&self, config: Option<&Path>) -> Result<Resolved, Failure> {
-        let file = match config {
-            Some(path) => {
-                let text = std::fs::read_to_string(path);
-                let text = text.map_err(|error| {
-                    Failure::message(format_args!("Error reading config file: {}\n  {error}", path.display()))
-                })?;
-                Some((path.display().to_string(), text))
-            }
-            None => std::fs::read_to_string(DEFAULT_CONFIG).ok().map(|text| (DEFAULT_CONFIG.to_owned(), text)),
-        };
+        let file = configuration(config, Path::new(DEFAULT_CONFIG))?;
         let mut sources: Sources<'_> = self.sources.clone();
         sources.file = file.as_ref().map(|(name, text)| (name.as_str(), text.as_str()));
         let failed = |error| Failure::message(format_args!("Failed to create Calico API client: {error}"));
         store::resolve(&sources).map_err(failed)
+    }
+}
+
+/// Name and text of the configuration file: the one that was given, or the usual one if there is any. One that is there and cannot be
+/// read is not passed over: the command would go to another datastore.
+fn configuration(given: Option<&Path>, usual: &Path) -> Result<Option<(String, String)>, Failure> {
+    let path = given.unwrap_or(usual);
+    match std::fs::read_to_string(path) {
+        Ok(text) => Ok(Some((path.display().to_string(), text))),
+        Err(error) if given.is_none() && error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(Failure::message(format_args!("Error reading config file: {}\n  {error}", path.display()))),
     }
 }
 
@@ -172,5 +174,27 @@ fn in_namespace(kind: Kind, given: Option<&str>, all_namespaces: bool) -> Result
         (Scope::Cluster, None) => Ok(None),
         (Scope::Namespaced, _) if all_namespaces => Ok(None),
         (Scope::Namespaced, given) => Ok(Some(given.unwrap_or(DEFAULT_NAMESPACE).to_owned())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_usual_configuration_that_is_not_there_is_none() {
+        let folder = tempfile::tempdir().unwrap();
+        let usual = folder.path().join("calicoctl.cfg");
+        assert_eq!(configuration(None, &usual).unwrap(), None);
+        assert!(configuration(Some(&usual), &usual).is_err());
+        // A directory cannot be read, by whomever.
+        std::fs::create_dir(&usual).unwrap();
+        let told = configuration(None, &usual).unwrap_err().to_string();
+        assert!(told.starts_with(&format!("Error reading config file: {}", usual.display())), "{told}");
+        std::fs::remove_dir(&usual).unwrap();
+        std::fs::write(&usual, b"DATASTORE_TYPE=\xff").unwrap();
+        assert!(configuration(None, &usual).is_err());
+        std::fs::write(&usual, "DATASTORE_TYPE=sqlite").unwrap();
+        assert!(configuration(None, &usual).unwrap().is_some_and(|(_, text)| text == "DATASTORE_TYPE=sqlite"));
     }
 }
