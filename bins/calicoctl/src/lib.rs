@@ -56,10 +56,13 @@ pub fn run(args: impl IntoIterator<Item = OsString>, io: Io<'_>) -> Exit {
     let cli = match Cli::try_parse_from(args) {
         Ok(cli) => cli,
         Err(error) => {
-            let is_usage = error.use_stderr();
-            let stream = if is_usage { io.stderr } else { io.stdout };
-            let _closed = write!(stream, "{}", error.render());
-            return if is_usage { Exit::Usage } else { Exit::Success };
+            let text = error.render();
+            if error.use_stderr() {
+                let _closed = write!(io.stderr, "{text}");
+                return Exit::Usage;
+            }
+            let written = write!(io.stdout, "{text}").and_then(|()| io.stdout.flush());
+            return ended(written.map_err(Failure::from), io.stderr);
         }
     };
     telemetry::init(cli.log_level, None);
@@ -72,11 +75,19 @@ pub fn run(args: impl IntoIterator<Item = OsString>, io: Io<'_>) -> Exit {
     };
     let Io { sources, stdin, stdout, stderr, is_terminal, store, clock, ids } = io;
     let mut context = command::Context { sources, stdin, stdout, stderr, is_terminal, store, clock, ids, absent: None };
-    match runtime.block_on(command::run(cli, &mut context)) {
+    let outcome = runtime.block_on(command::run(cli, &mut context));
+    // What comes behind the last line's end is still in the stream's buffer.
+    let flushed = context.stdout.flush().map_err(Failure::from);
+    ended(outcome.and(flushed), context.stderr)
+}
+
+/// How the program ends, after a failure is told.
+fn ended(outcome: Result<(), Failure>, stderr: &mut dyn Write) -> Exit {
+    match outcome {
         Ok(()) => Exit::Success,
         Err(failure) => {
             for line in failure.to_string().lines() {
-                let _closed = writeln!(context.stderr, "{}", failure::printable(line));
+                let _closed = writeln!(stderr, "{}", failure::printable(line));
             }
             failure.exit()
         }
@@ -108,5 +119,45 @@ pub fn run_process(args: impl IntoIterator<Item = OsString>) -> Exit {
 impl From<OpenError> for Failure {
     fn from(error: OpenError) -> Self {
         Self::message(format_args!("Failed to create Calico API client: {}", calico_cmd::output::chain(&error)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Takes everything, as a buffer does, and has no room for it.
+    struct Full;
+
+    impl Write for Full {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Err(std::io::Error::other("no space left"))
+        }
+    }
+
+    #[test]
+    fn output_that_stays_in_the_buffer_is_a_failure() {
+        for words in
+            ["get profile projectcalico-default-allow -o jsonpath={.metadata.name}", "--help", "completion bash"]
+        {
+            let mut stderr = Vec::new();
+            let io = Io {
+                sources: Sources::default(),
+                stdin: &mut std::io::empty(),
+                stdout: &mut Full,
+                stderr: &mut stderr,
+                is_terminal: false,
+                store: Some(Arc::new(calico_datastore::memory::MemoryStore::new())),
+                clock: Arc::new(SystemClock),
+                ids: Arc::new(SystemIds::open().unwrap()),
+            };
+            let arguments = std::iter::once("calicoctl").chain(words.split(' ')).map(OsString::from);
+            assert_eq!(run(arguments, io), Exit::Failure, "{words}");
+            assert_eq!(String::from_utf8(stderr).unwrap(), "failed to write output: no space left\n", "{words}");
+        }
     }
 }
