@@ -1,12 +1,18 @@
-//! Templates carried out.
+//! Templates carried out, as far as that is worth while.
 
 use serde_json::Value;
 
 use super::{Base, Command, Node, Operand, Part, Pipeline, functions};
 
+/// What a template may cost, in about bytes that are copied: seconds, and more than 100 000 resources with dozens of fields take.
+pub(super) const BUDGET: usize = 1 << 30;
+/// What a step costs beside its values.
+const STEP: usize = 64;
+
 /// The text of a template over a list of documents.
-pub(super) fn render(nodes: &[Node], documents: &Value, as_number: &str) -> Result<String, String> {
-    let mut run = Run { variables: vec![(String::new(), documents.clone())], text: String::new(), as_number };
+pub(super) fn render(nodes: &[Node], documents: &Value, as_number: &str, budget: usize) -> Result<String, String> {
+    let variables = vec![(String::new(), documents.clone())];
+    let mut run = Run { variables, text: String::new(), as_number, budget };
     run.nodes(nodes, documents)?;
     Ok(run.text)
 }
@@ -16,9 +22,18 @@ struct Run<'a> {
     variables: Vec<(String, Value)>,
     text: String,
     as_number: &'a str,
+    /// What is left of it.
+    budget: usize,
 }
 
 impl Run<'_> {
+    /// Ranges within ranges multiply, and text that is joined with itself doubles: each step is paid for.
+    fn pay(&mut self, bytes: usize) -> Result<(), String> {
+        let left = self.budget.checked_sub(bytes.saturating_add(STEP));
+        self.budget = left.ok_or("it does not come to an end: use fewer ranges within ranges, or fewer resources")?;
+        Ok(())
+    }
+
     /// A block: its variables end with it.
     fn nodes(&mut self, nodes: &[Node], dot: &Value) -> Result<(), String> {
         let outer = self.variables.len();
@@ -34,7 +49,10 @@ impl Run<'_> {
 
     fn part(&mut self, part: &Part, dot: &Value) -> Result<(), String> {
         match part {
-            Part::Text(text) => self.text.push_str(text),
+            Part::Text(text) => {
+                self.pay(text.len())?;
+                self.text.push_str(text);
+            }
             Part::Print(pipeline) => {
                 let value = self.pipeline(pipeline, dot)?;
                 self.text += &functions::text(&value);
@@ -65,6 +83,7 @@ impl Run<'_> {
                     return self.nodes(otherwise, dot);
                 }
                 for (place, value) in elements {
+                    self.pay(0)?;
                     let outer = self.variables.len();
                     self.variables.extend(key.iter().map(|name| (name.clone(), place.clone())));
                     self.variables.extend(element.iter().map(|name| (name.clone(), value.clone())));
@@ -98,10 +117,18 @@ impl Run<'_> {
             values.push(value);
         }
         values.extend(piped);
-        functions::call(name, &values, self.as_number).map_err(|reason| format!("{name}: {reason}"))
+        let value = functions::call(name, &values, self.as_number).map_err(|reason| format!("{name}: {reason}"))?;
+        self.pay(weight(&value))?;
+        Ok(value)
     }
 
     fn operand(&mut self, operand: &Operand, dot: &Value) -> Result<Value, String> {
+        let value = self.found(operand, dot)?;
+        self.pay(weight(&value))?;
+        Ok(value)
+    }
+
+    fn found(&mut self, operand: &Operand, dot: &Value) -> Result<Value, String> {
         let fields = &operand.fields;
         match &operand.base {
             Base::Dot => follow(dot, fields),
@@ -113,6 +140,16 @@ impl Run<'_> {
                 follow(&known.ok_or_else(|| format!("undefined variable ${variable}"))?.1, fields)
             }
         }
+    }
+}
+
+/// About the bytes of a value.
+fn weight(value: &Value) -> usize {
+    STEP + match value {
+        Value::String(text) => text.len(),
+        Value::Array(items) => items.iter().map(weight).sum(),
+        Value::Object(members) => members.iter().map(|(name, member)| name.len() + weight(member)).sum(),
+        Value::Null | Value::Bool(_) | Value::Number(_) => 0,
     }
 }
 

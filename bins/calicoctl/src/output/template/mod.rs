@@ -4,7 +4,8 @@
 //! `range`, `with`, and the functions of [`functions`]; there is no `define`, `template`, `block`, `break` or `continue`. Upstream's
 //! templates run over its Go values, ours over documents: fields are found by their name in the document in any case (`.Spec.CIDR` is
 //! `cidr`), `.ObjectMeta` and `.ListMeta` are `metadata`, whose fields need not be preceded by it. What is absent is nothing: it prints
-//! nothing, is false, has no length, and equals zero and the empty text. No template makes this program panic or run for ever.
+//! nothing, is false, has no length, and equals zero and the empty text. No template makes this program panic, run for ever or fill
+//! the memory: one that costs more than any output is worth is stopped.
 
 mod evaluate;
 mod functions;
@@ -87,6 +88,6 @@ impl Template {
 
     /// The text for a list of documents. `as_number` is what `config "asnumber"` gives.
     pub(crate) fn render(&self, documents: &Value, as_number: &str) -> Result<String, String> {
-        evaluate::render(&self.0, documents, as_number)
+        evaluate::render(&self.0, documents, as_number, evaluate::BUDGET)
     }
 }

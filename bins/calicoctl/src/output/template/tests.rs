@@ -115,6 +115,20 @@ fn what_is_wrong_is_said() {
     assert!(rendered(&format!("{{{{if 0}}}}{}{{{{end}}}}", "{{else if 0}}".repeat(100_000))).is_err());
 }
 
+#[test]
+fn a_template_without_an_end_is_stopped() {
+    let items: Value = (0..100).collect();
+    let cheap = |template: &str| evaluate::render(&Template::parse(template).unwrap().0, &items, "", 1 << 20);
+    let ranges = format!("{}x{}", "{{range $}}".repeat(50), "{{end}}".repeat(50));
+    let doubling = format!("{{{{$x := \"ab\"}}}}{}", "{{$x = print $x $x}}".repeat(60));
+    let long = format!("{{{{range .}}}}{{{{range $}}}}{}{{{{end}}}}{{{{end}}}}", "x".repeat(1000));
+    for template in [ranges, doubling, long] {
+        let error = cheap(&template).unwrap_err();
+        assert!(error.starts_with("template: line 1: it does not come to an end"), "{error}");
+    }
+    assert_eq!(cheap("{{range .}}{{.}}{{end}}").unwrap().len(), 190);
+}
+
 proptest! {
     /// Random walks over the words of the language: any answer, but an answer.
     #[test]
