@@ -7,7 +7,7 @@ const MAX: usize = 20;
 
 /// The first of what was added, and how many there are beyond.
 #[derive(Debug, Clone)]
-pub(crate) struct Few<T> {
+pub struct Few<T> {
     kept: Vec<T>,
     more: usize,
 }
@@ -20,7 +20,7 @@ impl<T> Default for Few<T> {
 
 impl<T> Few<T> {
     /// Adds one, which is made only if it is kept.
-    pub(crate) fn add(&mut self, make: impl FnOnce() -> T) {
+    pub fn add(&mut self, make: impl FnOnce() -> T) {
         if self.kept.len() < MAX {
             self.kept.push(make());
         } else {
@@ -28,8 +28,23 @@ impl<T> Few<T> {
         }
     }
 
+    /// Whether nothing was added.
+    pub const fn is_empty(&self) -> bool {
+        self.kept.is_empty()
+    }
+
+    /// Those that were kept.
+    pub fn kept(&self) -> &[T] {
+        &self.kept
+    }
+
+    /// How many there are beyond.
+    pub const fn more(&self) -> usize {
+        self.more
+    }
+
     /// Those that were kept, and what stands for the others.
-    pub(crate) fn finish(self, rest: impl FnOnce(usize) -> T) -> Vec<T> {
+    pub fn finish(self, rest: impl FnOnce(usize) -> T) -> Vec<T> {
         let Self { mut kept, more } = self;
         if more > 0 {
             kept.push(rest(more));

@@ -48,3 +48,5 @@ pub mod testing;
 pub mod time;
 pub mod update;
 pub mod verdict;
+
+pub use few::Few;

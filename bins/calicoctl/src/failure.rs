@@ -4,6 +4,7 @@ use std::fmt;
 
 use calico_cmd::exit::Exit;
 use calico_cmd::manifest::Place;
+use calico_core::Few;
 use calico_core::resource::{Fault, FaultSort, Kind};
 
 /// A command that did not succeed.
@@ -12,7 +13,7 @@ pub(crate) enum Failure {
     /// Wrong usage that the parser could not see.
     Usage(String),
     /// Files that cannot be used; nothing was done.
-    Input(Vec<InputFault>),
+    Input(Few<InputFault>),
     /// Something else, in upstream's words.
     Message(String),
     /// `diff` found differences, and has printed them.
@@ -38,9 +39,6 @@ pub(crate) enum InputFault {
     Fault { verb: &'static str, kind: Kind, fault: Fault, place: Box<Place> },
 }
 
-/// Most faults that are listed.
-const MAX_LISTED: usize = 20;
-
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -49,14 +47,14 @@ impl fmt::Display for Failure {
             Self::Differs => Ok(()),
             Self::Trouble(failure) => failure.fmt(f),
             Self::Input(faults) => {
-                for (index, fault) in faults.iter().take(MAX_LISTED).enumerate() {
+                for (index, fault) in faults.kept().iter().enumerate() {
                     if index > 0 {
                         writeln!(f)?;
                     }
                     write!(f, "{fault}")?;
                 }
-                if let Some(more) = faults.len().checked_sub(MAX_LISTED).filter(|more| *more > 0) {
-                    write!(f, "\n… and {more} more")?;
+                if faults.more() > 0 {
+                    write!(f, "\n… and {} more", faults.more())?;
                 }
                 write!(f, "\nNothing was changed.")
             }

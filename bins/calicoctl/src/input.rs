@@ -6,6 +6,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use calico_cmd::manifest::{self, Document, MAX_BYTES, Place};
+use calico_core::Few;
 use calico_core::resource::{Fault, FaultSort, Kind, Resource, ResourceKey, Scope, clipped, v1};
 use calico_datastore::client::{Client, Rehearsed};
 use serde_json::Value;
@@ -40,21 +41,21 @@ pub(crate) fn documents(
     stdin: &mut dyn Read,
 ) -> Result<Vec<Document>, Failure> {
     let mut documents = Vec::new();
-    let mut faults = Vec::new();
+    let mut faults = Few::default();
     for file in files {
         match texts(file, options, stdin) {
             Ok(texts) => {
                 for (name, text) in texts {
                     match manifest::read(&name, &text) {
                         Ok(found) if found.is_empty() && !options.skip_empty => {
-                            faults.push(InputFault::File(format!("no resources specified in file {name}")));
+                            faults.add(|| InputFault::File(format!("no resources specified in file {name}")));
                         }
                         Ok(found) => documents.extend(found),
-                        Err(error) => faults.push(InputFault::Syntax(Box::new(error))),
+                        Err(error) => faults.add(|| InputFault::Syntax(Box::new(error))),
                     }
                 }
             }
-            Err(message) => faults.push(InputFault::File(message)),
+            Err(message) => faults.add(|| InputFault::File(message)),
         }
     }
     if faults.is_empty() { Ok(documents) } else { Err(Failure::Input(faults)) }
@@ -114,15 +115,16 @@ pub(crate) async fn check(
     client: Option<&Client>,
 ) -> Result<Vec<Item>, Failure> {
     let mut items = Vec::with_capacity(documents.len());
-    let mut faults = Vec::new();
+    let mut faults = Few::default();
     let mut seen = Seen::default();
     for document in documents {
         match item(&document, namespace, client).await {
             Ok(item) => {
-                faults.extend(item.resource.key().and_then(|key| seen.note(key, verb, &document)));
+                let repeated = item.resource.key().and_then(|key| seen.note(key, verb, &document));
+                repeated.into_iter().for_each(|fault| faults.add(|| fault));
                 items.push(item);
             }
-            Err(refusal) => faults.extend(refusal.into_faults(verb, &document)),
+            Err(refusal) => refusal.report(verb, &document, &mut faults),
         }
     }
     if faults.is_empty() { Ok(items) } else { Err(Failure::Input(faults)) }
@@ -166,7 +168,7 @@ pub(crate) fn keys(
 ) -> Result<Vec<ResourceKey>, Failure> {
     let mut seen = Seen::default();
     let mut keys = Vec::with_capacity(documents.len());
-    let mut faults = Vec::new();
+    let mut faults = Few::default();
     for mut document in documents {
         let found = kind_of(&document).and_then(|kind| {
             let refused = |fault| Refusal::Faults(kind, vec![fault]);
@@ -177,11 +179,12 @@ pub(crate) fn keys(
         match found {
             Ok(key) => {
                 if let Repeats::Refused(verb) = repeats {
-                    faults.extend(seen.note(key.clone(), verb, &document));
+                    let repeated = seen.note(key.clone(), verb, &document);
+                    repeated.into_iter().for_each(|fault| faults.add(|| fault));
                 }
                 keys.push(key);
             }
-            Err(refusal) => faults.extend(refusal.into_faults("read", &document)),
+            Err(refusal) => refusal.report("read", &document, &mut faults),
         }
     }
     if faults.is_empty() { Ok(keys) } else { Err(Failure::Input(faults)) }
@@ -200,13 +203,15 @@ enum Refusal {
 }
 
 impl Refusal {
-    fn into_faults(self, verb: &'static str, document: &Document) -> Vec<InputFault> {
+    /// Adds the faults, of which only those that are told are looked for in the document.
+    fn report(self, verb: &'static str, document: &Document, told: &mut Few<InputFault>) {
         let place = |fault: &Fault| Box::new(document.place(fault));
         match self {
-            Self::Kind(message, fault) => vec![InputFault::Kind { message, place: place(&fault) }],
+            Self::Kind(message, fault) => told.add(|| InputFault::Kind { message, place: place(&fault) }),
             Self::Faults(kind, faults) => {
-                let located = |fault| InputFault::Fault { verb, kind, place: place(&fault), fault };
-                faults.into_iter().map(located).collect()
+                for fault in faults {
+                    told.add(|| InputFault::Fault { verb, kind, place: place(&fault), fault });
+                }
             }
         }
     }

@@ -1,5 +1,6 @@
 //! What the datastore would refuse, found out for all resources before the first of them is written.
 
+use calico_core::Few;
 use calico_core::resource::{Fault, Kind, ResourceKey};
 use calico_datastore::DatastoreError;
 use calico_datastore::client::{Client, ClientError, Intent, Rehearsal};
@@ -18,12 +19,14 @@ pub(crate) async fn check(
     items: &mut [Item],
 ) -> Result<(), Failure> {
     let mut rehearsal = Rehearsal::after_initialising(client);
-    let mut faults = Vec::new();
+    let mut faults = Few::default();
     for item in items {
         let reserved = item.resource.key().and_then(|key| protected::refusal(Operation::from(intent), &key));
         if let Some(message) = reserved {
-            let place = Box::new(item.document.place(&Fault::value("metadata.name", None, "")));
-            faults.push(InputFault::Refused { verb, kind: item.kind, message, place });
+            faults.add(|| {
+                let place = Box::new(item.document.place(&Fault::value("metadata.name", None, "")));
+                InputFault::Refused { verb, kind: item.kind, message, place }
+            });
             continue;
         }
         match rehearsal.write(intent, draft(item)).await {
@@ -36,7 +39,7 @@ pub(crate) async fn check(
             Err(ClientError::Store(DatastoreError::AlreadyExists { .. })) if skip_exists => {}
             Err(error) => {
                 let is_answer = is_answer(&error);
-                faults.extend(input_faults(error, verb, item));
+                report(error, verb, item, &mut faults);
                 if !is_answer {
                     // The rest would wait for the same store.
                     break;
@@ -56,24 +59,30 @@ fn is_answer(error: &ClientError) -> bool {
                 | DatastoreError::AlreadyExists { .. }
                 | DatastoreError::Conflict { .. }
                 | DatastoreError::Unreadable { .. }
+                | DatastoreError::Inexact { .. }
         ),
         _ => true,
     }
 }
 
-fn input_faults(error: ClientError, verb: &'static str, item: &Item) -> Vec<InputFault> {
+fn report(error: ClientError, verb: &'static str, item: &Item, told_faults: &mut Few<InputFault>) {
     let kind = item.kind;
     let place = |fault: &Fault| Box::new(item.document.place(fault));
     if let ClientError::Invalid { faults } = error {
-        return faults.into_iter().map(|fault| InputFault::Fault { verb, kind, place: place(&fault), fault }).collect();
+        for fault in faults {
+            told_faults.add(|| InputFault::Fault { verb, kind, place: place(&fault), fault });
+        }
+        return;
     }
     let field = match &error {
         ClientError::Store(DatastoreError::Conflict { .. }) => "metadata.resourceVersion",
         ClientError::Store(DatastoreError::NotFound { key, .. }) if is_missing_tier(key, kind) => "spec.tier",
         _ => "metadata.name",
     };
-    let place = place(&Fault::value(field, None, ""));
-    vec![InputFault::Refused { verb, kind, message: told(&error, &item.resource), place }]
+    told_faults.add(|| {
+        let place = place(&Fault::value(field, None, ""));
+        InputFault::Refused { verb, kind, message: told(&error, &item.resource), place }
+    });
 }
 
 fn is_missing_tier(key: &ResourceKey, kind: Kind) -> bool {

@@ -3,7 +3,8 @@
 //! Manifests are held to them. Stored data is not, as upstream's readers are not: whoever uses a value decides what a strange one
 //! means. Rules between fields are functions in `check`.
 
-use alloc::string::String;
+use alloc::collections::BTreeSet;
+use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
 use serde::Deserialize;
@@ -31,7 +32,7 @@ pub(super) enum Limit {
     SomeAs,
     /// A list with so many entries, bounds included.
     Items(usize, usize),
-    /// A list in which nothing occurs twice.
+    /// A list of scalars in which nothing occurs twice.
     Unique,
 }
 
@@ -65,8 +66,9 @@ impl Limit {
                 faults.push(Fault::value(path, None, reason));
             }
             (Self::Unique, Value::Array(items)) => {
+                let mut earlier = BTreeSet::new();
                 for (index, item) in items.iter().enumerate() {
-                    if items.iter().take(index).any(|earlier| earlier == item) {
+                    if !earlier.insert(item.to_string()) {
                         faults.push(Fault::value(path.index(index), shown(item), "given twice"));
                     }
                 }
@@ -161,5 +163,10 @@ mod tests {
         assert_eq!(paths(Limit::Items(1, 2), json!([1, 2, 3])), ["x"]);
         assert_eq!(paths(Limit::Unique, json!([1, 2, 1, 1])), ["x[2]", "x[3]"]);
         assert!(paths(Limit::Unique, json!([1, 2])).is_empty());
+        assert!(paths(Limit::Unique, json!([1, "1"])).is_empty());
+        // Compared pair by pair this would not end.
+        let mut many: Vec<Value> = (0..500_000).map(Value::from).collect();
+        many.push(7.into());
+        assert_eq!(paths(Limit::Unique, Value::Array(many)), ["x[500000]"]);
     }
 }

@@ -1,6 +1,6 @@
 //! Unknown fields survive a rewrite, or are named.
 
-use alloc::collections::BTreeSet;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::iter;
@@ -87,7 +87,8 @@ impl Merge<'_> {
     }
 
     fn list(&mut self, shape: &Shape, base: &[Value], typed: Vec<Value>, path: &Path<'_>) -> Value {
-        let known = |list: &[Value]| list.iter().map(|element| shape.known_part(element)).collect::<Vec<_>>();
+        let known =
+            |list: &[Value]| list.iter().map(|element| canonical(shape.known_part(element))).collect::<Vec<_>>();
         let pairs = pairs(&known(base), &known(&typed));
         let alone = typed.iter().zip(&pairs).filter(|(_, pair)| pair.is_none());
         let mentioned = alone.flat_map(|(element, _)| unknown_fields(shape, element, &Path::Root)).collect();
@@ -130,15 +131,29 @@ fn unknown_fields(shape: &Shape, value: &Value, path: &Path<'_>) -> impl Iterato
     found.into_iter()
 }
 
+/// Text that is equal for equal values, and has an order.
+fn canonical(mut value: Value) -> String {
+    value.sort_all_objects();
+    value.to_string()
+}
+
 /// For each element the older one that it was: an equal one, in the same order, and between two such pairs the one at the same place
 /// if there are as many on both sides.
-fn pairs<T: PartialEq>(older: &[T], newer: &[T]) -> Vec<Option<usize>> {
+fn pairs<T: Ord>(older: &[T], newer: &[T]) -> Vec<Option<usize>> {
+    let mut places: BTreeMap<&T, Vec<usize>> = BTreeMap::new();
+    for (place, element) in older.iter().enumerate() {
+        places.entry(element).or_default().push(place);
+    }
     let mut pairs = Vec::with_capacity(newer.len());
     let mut from = 0;
     let mut alone = 0;
     for element in newer {
-        match older.iter().enumerate().skip(from).find(|(_, other)| *other == element) {
-            Some((equal, _)) => {
+        let equal = places.get(element).and_then(|places| {
+            // Ascending.
+            places.get(places.partition_point(|place| *place < from)).copied()
+        });
+        match equal {
+            Some(equal) => {
                 pairs.extend(by_place(from..equal, alone));
                 pairs.push(Some(equal));
                 (from, alone) = (equal + 1, 0);
@@ -184,6 +199,15 @@ mod tests {
         fn pairs_are_those_of_the_rule(older in prop::collection::vec(0..6_u8, 0..9), newer in prop::collection::vec(0..6_u8, 0..9)) {
             prop_assert_eq!(pairs(&older, &newer), twin(&older, &newer));
         }
+    }
+
+    /// Compared pair by pair this would not end.
+    #[test]
+    fn long_lists_of_different_elements_are_paired() {
+        let older: Vec<usize> = (0..500_000).collect();
+        let newer: Vec<usize> = (500_000..1_000_000).chain([499_999]).collect();
+        let pairs = pairs(&older, &newer);
+        assert_eq!((pairs[0], pairs[500_000]), (None, Some(499_999)));
     }
 
     fn merged(stored: Value, given: Value) -> (Value, Vec<String>) {

@@ -1,5 +1,6 @@
 //! `convert`: documents of older versions as version 3 has them.
 
+use calico_core::Few;
 use calico_core::resource::{Fault, Resource, Scope, v1};
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
@@ -34,7 +35,7 @@ pub(super) fn convert(args: &ConvertArgs, context: &mut Context<'_>) -> Result<(
     let documents = input::documents(&args.input.files, &args.input.options, context.stdin)?;
     let namespace = args.input.options.namespace();
     let mut converted = Vec::with_capacity(documents.len());
-    let (mut faults, mut invalid) = (Vec::new(), Vec::new());
+    let (mut faults, mut invalid) = (Few::default(), Vec::new());
     for document in documents {
         match v1::convert(&document.value) {
             Ok(mut resource) => {
@@ -45,8 +46,9 @@ pub(super) fn convert(args: &ConvertArgs, context: &mut Context<'_>) -> Result<(
                 converted.push(value);
             }
             Err(found) => {
-                let located = |fault: Fault| InputFault::Older { place: Box::new(document.place(&fault)), fault };
-                faults.extend(found.into_iter().map(located));
+                for fault in found {
+                    faults.add(|| InputFault::Older { place: Box::new(document.place(&fault)), fault });
+                }
             }
         }
     }
@@ -54,7 +56,7 @@ pub(super) fn convert(args: &ConvertArgs, context: &mut Context<'_>) -> Result<(
         return Err(Failure::Input(faults));
     }
     if !args.ignore_validation && !invalid.is_empty() {
-        let faults: Vec<_> = invalid.iter().map(ToString::to_string).collect();
+        let faults: Vec<_> = Fault::few(invalid).iter().map(ToString::to_string).collect();
         return Err(Failure::message(format_args!(
             "Converted manifest resource(s) failed validation: {}\nRe-run the command with '--ignore-validation' flag to see the converted output.",
             faults.join("\n  ")

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use calico_cmd::output::chain;
+use calico_core::Few;
 use calico_core::resource::{Fault, Resource, ResourceKey, Scope, merge_newer};
 use calico_datastore::Stored;
 use calico_datastore::client::{Client, ClientError, Draft, Intent, Rehearsal, Rehearsed};
@@ -128,7 +129,9 @@ fn told(refusal: Refusal, patch: &Patch) -> String {
         let place = patch.written.place(fault);
         format!("hit error: {fault}\n  at {place}\n{}\n", place.excerpt())
     };
-    faults.iter().map(line).collect::<String>() + "Nothing was changed."
+    let mut lines = Few::default();
+    faults.iter().for_each(|fault| lines.add(|| line(fault)));
+    lines.finish(|more| format!("… and {more} more\n")).concat() + "Nothing was changed."
 }
 
 pub(super) async fn label(args: &LabelArgs, config: Option<&Path>, context: &mut Context<'_>) -> Result<(), Failure> {

@@ -55,7 +55,7 @@ impl Patch {
     pub(crate) fn read(text: &str, language: Language) -> Result<Self, Failure> {
         let refused = |reason: &str| Failure::message(format_args!("failed to execute command: {SOURCE} {reason}"));
         let mut documents = manifest::read(SOURCE, text)
-            .map_err(|error| Failure::Input(vec![InputFault::Syntax(Box::new(error))]))?
+            .map_err(|error| Failure::Input([InputFault::Syntax(Box::new(error))].into_iter().collect()))?
             .into_iter();
         let written = documents.next().ok_or_else(|| refused("is empty"))?;
         if language == Language::Json {
