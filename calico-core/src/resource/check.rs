@@ -74,7 +74,6 @@ pub(super) fn all(resource: &Resource, strictness: Strictness) -> Result<(), Vec
     let mut checker = Checker { strictness, faults: Vec::new() };
     if let Some(metadata) = resource.metadata() {
         checker.metadata(resource.kind(), metadata);
-        checker.only_default(resource.kind(), &metadata.name);
     }
     let root = Path::Root;
     let spec = root.field("spec");

@@ -207,6 +207,13 @@ impl Kind {
         matches!(self, Self::ClusterInformation | Self::IpamConfiguration | Self::KubeControllersConfiguration)
     }
 
+    /// What is wrong with the name of an object of which there is only one.
+    pub fn misnamed(self, name: &str) -> Option<Fault> {
+        let reason = || alloc::format!("the only {self} is called {SINGLE_NAME}");
+        (self.is_single() && name != SINGLE_NAME)
+            .then(|| Fault::value("metadata.name", Some(name.to_string()), reason()))
+    }
+
     /// Whether the object of that name exists without being stored and cannot be written.
     pub fn is_built_in(self, name: &str) -> bool {
         self == Self::Profile && name == DEFAULT_ALLOW_PROFILE

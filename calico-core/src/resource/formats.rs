@@ -122,13 +122,14 @@ pub(super) static ADDRESS_PORT: Format = Format {
     samples: &["10.0.0.1", "10.0.0.1:1179", "[fd00::1]:1179"],
 };
 
-/// A prefix without host bits, in CIDR notation.
 /// The schema's `cidr`.
 pub(super) static PREFIX: Format = Format {
     words: "a prefix such as 10.0.0.0/24",
     check: |text| when(text.contains('/') && text.parse::<Cidr>().is_ok()),
     samples: &["10.0.0.0/24", "10.0.0.1/32", "fd00::/64"],
 };
+
+/// A prefix without host bits, in CIDR notation.
 pub(super) static STRICT_CIDR: Format = Format {
     words: "a prefix such as 10.0.0.0/24, without host bits",
     check: |text| when(text.contains('/') && Cidr::parse_strict(text).is_ok()),

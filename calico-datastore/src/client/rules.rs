@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use calico_core::resource::{DEFAULT_ALLOW_PROFILE, Fault, Kind, Resource, ResourceKey, SINGLE_NAME};
+use calico_core::resource::{DEFAULT_ALLOW_PROFILE, Fault, Kind, Resource, ResourceKey};
 
 use super::rehearsal::Made;
 use super::{ClientError, pool};
@@ -12,7 +12,7 @@ use crate::{Datastore, DatastoreError, Listing, Precondition, Revision, Scope, S
 
 /// Whether a key is that of the profile that exists without being stored.
 pub(super) fn is_built_in(key: &ResourceKey) -> bool {
-    key.kind() == Kind::Profile && key.name() == Some(DEFAULT_ALLOW_PROFILE)
+    key.name().is_some_and(|name| key.kind().is_built_in(name))
 }
 
 /// The built-in profile. Upstream shows it at revision 1.
@@ -56,12 +56,8 @@ pub(super) async fn before_create(
     resource: &Resource,
     made: &Made,
 ) -> Result<Precondition, ClientError> {
-    if let (kind, Some(metadata)) = (resource.kind(), resource.metadata())
-        && kind.is_single()
-        && metadata.name != SINGLE_NAME
-    {
-        let reason = format!("the only {kind} is called {SINGLE_NAME}");
-        return Err(Fault::value("metadata.name", Some(metadata.name.clone()), reason).into());
+    if let Some(fault) = resource.metadata().and_then(|metadata| resource.kind().misnamed(&metadata.name)) {
+        return Err(fault.into());
     }
     if let Some(tier) = resource.tier().filter(|tier| !made.tiers.contains(*tier)) {
         require(store, ResourceKey::cluster(Kind::Tier, tier)).await?;

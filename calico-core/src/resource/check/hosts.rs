@@ -1,8 +1,8 @@
-//! Host endpoints, machines on their way between hosts, and objects of which there is one.
+//! Host endpoints, and machines on their way between hosts.
 
 use super::Checker;
 use crate::resource::path::Path;
-use crate::resource::{HostEndpointSpec, Kind, LiveMigrationSpec, SINGLE_NAME};
+use crate::resource::{HostEndpointSpec, LiveMigrationSpec};
 
 impl Checker {
     pub(super) fn host_endpoint(&mut self, endpoint: &HostEndpointSpec, spec: &Path<'_>) {
@@ -26,14 +26,6 @@ impl Checker {
         let target = migration.target.as_ref();
         if target.is_some_and(|target| target.selector.is_some() == target.workload_endpoint.is_some()) {
             self.refuse_field(spec.field("target"), "give exactly one of selector and workloadEndpoint");
-        }
-    }
-
-    /// Objects that describe the cluster have one name.
-    pub(super) fn only_default(&mut self, kind: Kind, name: &str) {
-        if self.is_manifest() && kind.is_single() && name != SINGLE_NAME {
-            let reason = format_args!("the only {kind} is called {SINGLE_NAME}");
-            self.refuse(Path::Root.field("metadata").field("name"), name, reason);
         }
     }
 }

@@ -18,6 +18,7 @@ impl Checker {
             return;
         }
         self.object_name(kind, &metadata.name, &path);
+        self.faults.extend(kind.misnamed(&metadata.name));
         if let Some(namespace) = metadata.namespace.as_deref().filter(|namespace| !namespace.is_empty()) {
             if !super::is_namespaced(kind) {
                 self.refuse(path.field("namespace"), namespace, format_args!("{kind} is not namespaced"));
