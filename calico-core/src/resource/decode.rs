@@ -140,7 +140,7 @@ impl Resource {
 
 impl Kind {
     /// Whether it is one of the policy kinds, which carry the policy-name annotation when stored.
-    pub(super) const fn is_policy(self) -> bool {
+    pub const fn is_policy(self) -> bool {
         matches!(
             self,
             Self::NetworkPolicy

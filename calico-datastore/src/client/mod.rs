@@ -13,6 +13,7 @@
 
 mod claims;
 mod error;
+mod former;
 mod initial;
 mod node;
 mod pool;
@@ -96,7 +97,7 @@ impl Client {
         if rules::is_built_in(key) {
             return Ok(rules::built_in_profile());
         }
-        Ok(shown(self.store.get(key).await?))
+        Ok(shown(self.read(key).await?))
     }
 
     /// All objects of a scope, sorted by key, each with its revision in the metadata. Profiles include the built-in one.
@@ -115,6 +116,10 @@ impl Client {
         let key = key_of(&resource)?;
         if rules::is_built_in(&key) {
             return Err(DatastoreError::AlreadyExists { key, current: None }.into());
+        }
+        if let Some(former) = self.former(&key).await? {
+            let key = former.key.clone();
+            return Err(DatastoreError::AlreadyExists { key, current: Some(Box::new(former)) }.into());
         }
         if key.kind() == Kind::Node {
             // As upstream: where only hosts are protected, a node is the first thing that an operator makes.
@@ -170,6 +175,7 @@ impl Client {
     /// Answers with what was deleted, if it could be read.
     pub async fn delete(&self, key: &ResourceKey, revision: Option<Revision>) -> Result<Option<Stored>, ClientError> {
         rules::before_delete(&*self.store, key, &BTreeSet::new()).await?;
+        let key = &self.place(key).await?;
         let mut attempts = attempts(revision);
         loop {
             match self.delete_with_its_own(key, revision).await {
@@ -216,7 +222,7 @@ impl Client {
         if rules::is_built_in(key) {
             return Ok(rules::built_in_profile());
         }
-        Ok(self.store.get(key).await?)
+        Ok(self.read(key).await?)
     }
 
     /// Writes the draft over what was read.

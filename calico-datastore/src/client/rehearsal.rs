@@ -118,11 +118,12 @@ impl<'a> Rehearsal<'a> {
     pub async fn delete(&mut self, key: &ResourceKey) -> Result<(), ClientError> {
         let store = &*self.client.store;
         rules::before_delete(store, key, &self.gone).await?;
-        match store.get(key).await {
+        let key = self.client.place(key).await?;
+        match store.get(&key).await {
             Ok(_) | Err(DatastoreError::Unreadable { .. }) => {}
             Err(error) => return Err(error.into()),
         }
-        self.gone.insert(key.clone());
+        self.gone.insert(key);
         Ok(())
     }
 

@@ -423,3 +423,35 @@ async fn a_pool_keeps_range_and_block_size_in_the_embedded_store() {
     let folder = tempfile::tempdir().unwrap();
     a_pool_keeps(Arc::new(crate::sqlite::SqliteStore::open(&folder.path().join("calico.db")).unwrap())).await;
 }
+
+/// As upstream stored policies of the default tier before 3.32, with and without the name that users see.
+#[tokio::test]
+async fn a_policy_under_its_former_key_stays_there() {
+    let (store, client) = client();
+    client.initialise().await.unwrap();
+    let [former, own] = ["default.x", "x"].map(|name| ResourceKey::cluster(Kind::GlobalNetworkPolicy, name));
+    let inject = |annotations: Value| {
+        let metadata = json!({"name": "default.x", "annotations": annotations});
+        let document = json!({"metadata": metadata, "spec": {"selector": "all()", "order": 1}});
+        store.inject(former.clone(), document.to_string().as_bytes())
+    };
+    for annotations in [json!({}), json!({"projectcalico.org/metadata": "{\"name\":\"x\"}"})] {
+        inject(annotations);
+        assert_eq!(client.get(&own).await.unwrap().resource.key(), Some(own.clone()));
+        assert!(client.create(policy("x", "default")).await.unwrap_err().is_conflict());
+        let rehearsed = Rehearsal::new(&client).write(Intent::Create, policy("x", "default")).await;
+        assert!(rehearsed.unwrap_err().is_conflict());
+        let Applied::Updated(written) = client.apply(policy("x", "default")).await.unwrap() else { panic!() };
+        assert_eq!((&written.key, written.resource.key()), (&former, Some(own.clone())));
+        assert!(store.get(&own).await.unwrap_err().is_not_found());
+        assert_eq!(store.get(&former).await.unwrap().raw["spec"].get("order"), None);
+        Rehearsal::new(&client).delete(&own).await.unwrap();
+        assert_eq!(client.delete(&own, None).await.unwrap().unwrap().key, former);
+        assert!(store.get(&former).await.unwrap_err().is_not_found());
+    }
+    // One that is called so is another policy.
+    inject(json!({"projectcalico.org/metadata": "{\"name\":\"default.x\"}"}));
+    assert!(client.get(&own).await.unwrap_err().is_not_found());
+    assert!(matches!(client.apply(policy("x", "default")).await.unwrap(), Applied::Created(_)));
+    assert!(store.get(&former).await.is_ok());
+}
