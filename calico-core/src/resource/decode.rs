@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 
 use super::check::{self, Strictness};
 use super::path::Path;
-use super::shape::Reading;
+use super::shape::{Known, Reading};
 use super::{Fault, Kind, Resource, ResourceKey, Scope, shape, unread};
 
 /// The annotation in which the etcd layout keeps a policy's own name (its key may carry an old tier prefix).
@@ -46,14 +46,15 @@ impl Resource {
     /// # Errors
     /// At least one fault.
     pub fn decode_strict(kind: Kind, value: &Value, stored: Option<&Value>) -> Result<Self, Vec<Fault>> {
-        let reading = Reading::Manifest { stored: stored.into_iter().collect() };
+        let known = stored.map(Known::of);
+        let reading = Reading::Manifest { stored: known.as_ref() };
         let mut faults = Vec::new();
-        kind.shape().faults(value, &Path::Root, &reading, &mut faults);
+        kind.shape().faults(value, &Path::Root, reading, &mut faults);
         check::header(kind, value, &mut faults);
         if !faults.is_empty() {
             return Err(faults);
         }
-        let mut resource = typed(kind, value, &reading)?;
+        let mut resource = typed(kind, value, reading)?;
         unread::mark_unknown(&mut resource, value);
         if let Some(metadata) = resource.metadata_mut() {
             metadata.annotations.remove(NAME_ANNOTATION);
@@ -160,13 +161,13 @@ pub(super) fn annotated_name(text: &str) -> Result<String, Vec<Fault>> {
 
 /// A stored document that is in order throughout.
 pub(super) fn stored(kind: Kind, value: &Value) -> Result<Resource, Vec<Fault>> {
-    let mut resource = typed(kind, value, &Reading::Stored)?;
+    let mut resource = typed(kind, value, Reading::Stored)?;
     resource.restore_policy_name()?;
     check::all(&resource, Strictness::Stored).map(|()| resource)
 }
 
 /// serde first, which is the fast way and nearly always enough; the shape tables when it fails, to learn where.
-fn typed(kind: Kind, value: &Value, reading: &Reading<'_>) -> Result<Resource, Vec<Fault>> {
+fn typed(kind: Kind, value: &Value, reading: Reading<'_>) -> Result<Resource, Vec<Fault>> {
     // A pool without a specification would otherwise be the default one.
     if kind == Kind::IpPool && value.get("spec").is_none_or(Value::is_null) {
         return Err(vec![Fault::missing("spec")]);

@@ -38,7 +38,7 @@ pub(super) fn keep_readable(kind: Kind, document: &mut Value) -> Option<Vec<Faul
     let root = Path::Root;
     let path = root.field("metadata");
     let mut faults = Vec::new();
-    shape.faults(metadata, &path, &Reading::Stored, &mut faults);
+    shape.faults(metadata, &path, Reading::Stored, &mut faults);
     let Some(fields) = metadata.as_object_mut() else {
         members.shift_remove("metadata");
         return Some(faults);
@@ -65,7 +65,7 @@ fn keep(shape: &Shape, value: &mut Value) -> bool {
         keep_texts(members);
     }
     let mut faults = Vec::new();
-    shape.faults(value, &Path::Root, &Reading::Stored, &mut faults);
+    shape.faults(value, &Path::Root, Reading::Stored, &mut faults);
     faults.is_empty()
 }
 

@@ -5,6 +5,7 @@
 //! are consulted only when serde failed, when a manifest is checked, and when a document is written over an older one.
 //! A test holds tables and structs together.
 
+use alloc::collections::BTreeMap;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
@@ -76,9 +77,9 @@ impl Field {
         self.default.map(|text| serde_json::from_str(text).unwrap_or_else(|_| text.into()))
     }
 
-    fn faults(&self, value: &Value, path: &Path<'_>, reading: &Reading<'_>, faults: &mut Vec<Fault>) {
+    fn faults(&self, value: &Value, path: &Path<'_>, reading: Reading<'_>, faults: &mut Vec<Fault>) {
         let before = faults.len();
-        self.shape.faults(value, path, &reading.at_field(self.name), faults);
+        self.shape.faults(value, path, reading.at_field(self.name), faults);
         if reading.is_manifest() && faults.len() == before {
             self.limits.iter().for_each(|limit| limit.faults(value, path, faults));
         }
@@ -113,50 +114,61 @@ fn plain(message: &str) -> String {
 }
 
 /// How closely a document is looked at.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Copy)]
 pub(super) enum Reading<'a> {
     /// From a datastore: unknown fields are somebody else's.
     Stored,
-    /// From an operator: unknown fields are refused, except those that the stored object has at the same place. Elements of a list
-    /// have no identity, so what any of them has is known for all.
-    Manifest { stored: Vec<&'a Value> },
+    /// From an operator: unknown fields are refused, except those that the stored object has at the same place.
+    Manifest { stored: Option<&'a Known<'a>> },
+}
+
+/// The names that the mappings of an object have. Elements of a list have no identity, so what any of them has is known for all: they
+/// are one place.
+#[derive(Debug, Default)]
+pub(super) struct Known<'a>(BTreeMap<&'a str, Self>);
+
+impl<'a> Known<'a> {
+    pub(super) fn of(value: &'a Value) -> Self {
+        let mut known = Self::default();
+        known.add(value);
+        known
+    }
+
+    fn add(&mut self, value: &'a Value) {
+        match value {
+            Value::Object(members) => {
+                members.iter().for_each(|(name, member)| self.0.entry(name.as_str()).or_default().add(member));
+            }
+            Value::Array(items) => items.iter().for_each(|item| self.add(item)),
+            _ => {}
+        }
+    }
 }
 
 impl Reading<'_> {
-    fn at_field(&self, name: &str) -> Self {
+    fn at_field(self, name: &str) -> Self {
         match self {
             Self::Stored => Self::Stored,
-            Self::Manifest { stored } => {
-                Self::Manifest { stored: stored.iter().filter_map(|stored| stored.get(name)).collect() }
-            }
-        }
-    }
-
-    fn at_elements(&self) -> Self {
-        match self {
-            Self::Stored => Self::Stored,
-            Self::Manifest { stored } => {
-                Self::Manifest { stored: stored.iter().filter_map(|stored| stored.as_array()).flatten().collect() }
-            }
+            Self::Manifest { stored } => Self::Manifest { stored: stored.and_then(|known| known.0.get(name)) },
         }
     }
 
     /// Whether a field that the model does not know is to be refused.
-    fn refuses(&self, name: &str) -> bool {
+    fn refuses(self, name: &str) -> bool {
         match self {
             Self::Stored => false,
-            Self::Manifest { stored } => stored.iter().all(|stored| stored.get(name).is_none()),
+            Self::Manifest { stored } => stored.is_none_or(|known| !known.0.contains_key(name)),
         }
     }
 
-    const fn is_manifest(&self) -> bool {
+    const fn is_manifest(self) -> bool {
         matches!(self, Self::Manifest { .. })
     }
 }
 
 impl Shape {
     /// Every fault of `value`, in document order.
-    pub(super) fn faults(&self, value: &Value, path: &Path<'_>, reading: &Reading<'_>, faults: &mut Vec<Fault>) {
+    pub(super) fn faults(&self, value: &Value, path: &Path<'_>, reading: Reading<'_>, faults: &mut Vec<Fault>) {
         match (self, value) {
             (Self::Carried, _) => {}
             (Self::Leaf { stored, manifest }, value) => {
@@ -166,9 +178,8 @@ impl Shape {
                 }
             }
             (Self::List(shape), Value::Array(items)) => {
-                let reading = reading.at_elements();
                 for (index, item) in items.iter().enumerate() {
-                    shape.faults(item, &path.index(index), &reading, faults);
+                    shape.faults(item, &path.index(index), reading, faults);
                 }
             }
             (Self::TextMap, Value::Object(members)) => {
@@ -189,7 +200,7 @@ impl Shape {
         fields: &[Field],
         members: &Map<String, Value>,
         path: &Path<'_>,
-        reading: &Reading<'_>,
+        reading: Reading<'_>,
         faults: &mut Vec<Fault>,
     ) {
         for (name, member) in members {

@@ -264,7 +264,7 @@ proptest! {
         let known = |value: &Value| kind.shape().known_part(value);
         if known(&document) != known(&sound) && decode::stored(kind, &sound).is_ok() {
             let mut faults = vec![];
-            kind.shape().faults(&document, &path::Path::Root, &shape::Reading::Stored, &mut faults);
+            kind.shape().faults(&document, &path::Path::Root, shape::Reading::Stored, &mut faults);
             prop_assert_eq!(faults.is_empty(), decode::stored(kind, &document).is_ok(), "{}", document);
         }
     }

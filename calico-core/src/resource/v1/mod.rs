@@ -98,7 +98,7 @@ fn reader(value: &Value) -> Result<Reader, Fault> {
 
 fn read<T: Older>(value: &Value) -> Result<Resource, Vec<Fault>> {
     let mut faults = Vec::new();
-    T::SHAPE.faults(value, &Path::Root, &Reading::Manifest { stored: Vec::new() }, &mut faults);
+    T::SHAPE.faults(value, &Path::Root, Reading::Manifest { stored: None }, &mut faults);
     if !faults.is_empty() {
         return Err(faults);
     }
