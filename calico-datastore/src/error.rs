@@ -80,6 +80,17 @@ pub enum DatastoreError {
         #[source]
         source: Option<Box<dyn std::error::Error + Send + Sync>>,
     },
+    /// The store took the writes, or may have, and was not heard of again: whether they took effect is not known. Read, and write
+    /// what is missing; the same batch sent once more may meet itself as [`AlreadyExists`](Self::AlreadyExists) or
+    /// [`Conflict`](Self::Conflict).
+    #[error("datastore did not say whether the change was made: {operation}: look before you repeat it")]
+    Undecided {
+        /// What was tried.
+        operation: String,
+        /// The backend's own error.
+        #[source]
+        source: Option<Box<dyn std::error::Error + Send + Sync>>,
+    },
     /// The store refuses: credentials, permissions, a read-only or full disk. Retrying does not help.
     #[error("datastore refuses: {operation}")]
     Refused {
@@ -102,8 +113,8 @@ impl DatastoreError {
         matches!(self, Self::Conflict { .. } | Self::AlreadyExists { .. })
     }
 
-    /// Whether the same request may succeed later.
+    /// Whether the request may succeed later; of one that is [undecided](Self::Undecided), after a look at what is there.
     pub const fn is_retryable(&self) -> bool {
-        matches!(self, Self::Unavailable { .. } | Self::TooOld { .. })
+        matches!(self, Self::Unavailable { .. } | Self::Undecided { .. } | Self::TooOld { .. })
     }
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use calico_core::resource::Kind;
 use etcd_client::CompactionOptions;
 
+use super::relay::Relay;
 use super::server::{Server, insist};
 use super::*;
 use crate::testing::{free_address, network_set, next, tier};
@@ -14,6 +15,10 @@ use crate::{Precondition, WatchEvent, Write};
 fn put(name: &str) -> Batch {
     let (key, resource) = tier(name, 1.0);
     Write::put(key, Precondition::None, resource, None).into()
+}
+
+fn url(listener: &TcpListener) -> String {
+    format!("http://{}", listener.local_addr().unwrap())
 }
 
 fn of(endpoints: Vec<String>) -> EtcdConfig {
@@ -46,16 +51,68 @@ async fn a_member_that_is_dead_is_passed_over() {
     assert!(error.is_retryable(), "{error:?}");
 }
 
-/// A member that takes connections and never says a word.
+/// Members that take connections and never say a word: each costs a read or a watch a moment, and a write nothing worse.
 #[tokio::test]
-async fn a_member_that_hangs_is_passed_over() {
+async fn members_that_hang_are_passed_over() {
+    let server = Server::start().await;
+    let mute: Vec<_> = (0..6).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
+    let endpoints: Vec<_> = mute.iter().map(url).chain(server.config().endpoints).collect();
+    // Each sort of request as the first one. To wait for each of the mute ones would take twice as long as this has.
+    let connect = async || EtcdStore::connect(of(endpoints.clone())).await.unwrap();
+    let patience = 3 * DEADLINE;
+    let written = tokio::time::timeout(patience, async { connect().await.commit(put("t")).await });
+    written.await.expect("a write goes past who says nothing").unwrap();
+    let read = async {
+        let store = connect().await;
+        store.get(&tier("t", 1.0).0).await.unwrap();
+        // All that follows goes where the last one was answered.
+        let asked = store.members.turn();
+        for _ in 0..10 {
+            store.commit(put("t")).await.unwrap();
+        }
+        assert_eq!(store.members.turn(), asked);
+    };
+    let listed = async { drop(connect().await.list(&Scope::All).await.unwrap()) };
+    let watched = async { drop(connect().await.watch(&Scope::All, Revision::from_raw(1)).await.unwrap()) };
+    let all = async { tokio::join!(read, listed, watched) };
+    tokio::time::timeout(patience, all).await.expect("who reads or watches goes past who says nothing");
+}
+
+/// The member's answer to a write is lost: the caller is told so, and nobody writes it a second time.
+#[tokio::test]
+async fn a_write_that_was_not_answered_is_not_sent_again() {
     let server = Server::start().await;
     let live = server.config().endpoints.remove(0);
-    let mute = TcpListener::bind("127.0.0.1:0").unwrap();
-    let mute_url = format!("http://{}", mute.local_addr().unwrap());
-    let store = EtcdStore::connect(of(vec![mute_url, live])).await.unwrap();
-    store.list(&Scope::All).await.expect("a read may be sent again");
-    store.commit(put("t")).await.expect("the next request goes where the last one was answered");
+    // Between a sign of life and the write must be less than a second, which a busy machine may miss: then it goes elsewhere.
+    for round in 0.. {
+        let relay = Relay::start(&live).await;
+        let store = EtcdStore::connect(of(vec![relay.url(), live.clone()])).await.unwrap();
+        store.commit(put("before")).await.unwrap();
+        relay.lose_answers();
+        let name = format!("once-{round}");
+        let Err(error) = store.commit(put(&name)).await else { continue };
+        assert!(matches!(error, DatastoreError::Undecided { .. }), "{error:?}");
+        let mut raw = Client::connect(server.config().endpoints, None).await.unwrap();
+        let found = raw.get(key::path(&tier(&name, 1.0).0).unwrap(), None).await.unwrap();
+        assert_eq!(found.kvs()[0].version(), 1, "it had arrived, once");
+        store.commit(put("after")).await.expect("the next one goes elsewhere");
+        break;
+    }
+}
+
+/// A watch is not left at a member that hangs, however quiet it is.
+#[tokio::test]
+async fn a_watch_leaves_a_member_that_hangs() {
+    let server = Server::start().await;
+    let live = server.config().endpoints.remove(0);
+    let relay = Relay::start(&live).await;
+    let store = EtcdStore::connect(of(vec![relay.url(), live])).await.unwrap();
+    let from = store.list(&Scope::All).await.unwrap().revision;
+    let mut watch = store.watch(&Scope::All, from).await.unwrap();
+    relay.hang();
+    let other = EtcdStore::connect(server.config()).await.unwrap();
+    other.commit(put("meanwhile")).await.unwrap();
+    assert_eq!(next(&mut watch).await.key(), Some(&tier("meanwhile", 1.0).0));
 }
 
 /// Which member leads, once one does.

@@ -1,8 +1,10 @@
 //! Which member of the cluster is asked.
 //!
-//! Requests go to the member that answered last. When it does not answer, a request that may be repeated goes to the others in
-//! turn; a write goes on only if it surely was not sent, for a write that is sent twice may meet itself. Every failure moves the
-//! next request to the next member, so that a member that is cut off is asked once.
+//! Requests go to the member that answered last. If it fails, or says nothing for a [while](SILENCE), a request that only reads
+//! goes to the next one as well, and the first answer counts: a member that hangs costs that while and no more, one that is
+//! merely slow still answers. A write is sent to one member, which must have answered something just [before](FRESH), and to
+//! another one only if it surely did not arrive, for a write that is sent twice may meet itself. What may have arrived and was
+//! not answered is [`DatastoreError::Undecided`]. The next request goes to whoever answered, or past whoever failed.
 //!
 //! (The client library can balance over several addresses by itself, but gives the error of a dead one to the caller, and picks
 //! it again, because who fails at once is never busy.)
@@ -11,24 +13,27 @@
 
 use std::future::Future;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
-use etcd_client::Client;
+use etcd_client::{Client, GetOptions};
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
 use tokio::sync::OnceCell;
+use tokio::time::Instant;
 
-use super::error::is_out_of_history;
+use super::error::{is_out_of_history, surely_not_done, undecided};
 use super::options::Access;
 use super::{discovery, within};
-use crate::{DatastoreError, EtcdConfig};
+use crate::{DatastoreError, EtcdConfig, key};
 
-/// May a request be sent again when nobody knows whether it arrived?
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Repeat {
-    /// It reads.
-    Always,
-    /// It writes.
-    OnlyUnsent,
-}
+/// How long a member may say nothing before another one is asked, too. Ten times what a member under load takes, and less than
+/// what somebody at a terminal calls hanging.
+const SILENCE: Duration = Duration::from_secs(1);
+
+/// How old a sign of life may be for a write to be sent without another. Writes in a row need none; the first one after a pause
+/// costs a round trip.
+const FRESH: Duration = Duration::from_secs(1);
 
 pub(super) struct Members {
     access: Access,
@@ -42,6 +47,15 @@ pub(super) struct Members {
 struct Member {
     endpoint: String,
     client: OnceCell<Client>,
+    /// When it answered last.
+    answered: Mutex<Option<Instant>>,
+}
+
+/// An answer, and whose.
+pub(super) struct Answer<T> {
+    pub(super) value: T,
+    /// For [`Members::pass`].
+    pub(super) turn: usize,
 }
 
 impl Members {
@@ -53,55 +67,134 @@ impl Members {
         Ok(Self { access, domain, found: Mutex::new(given), turn: AtomicUsize::new(0) })
     }
 
-    /// Asks members until one answers.
-    pub(super) async fn ask<T, Answer>(
+    /// Asks for what may be asked for twice, until a member answers.
+    pub(super) async fn ask<T, Asked>(
         &self,
         operation: &str,
-        repeat: Repeat,
-        request: impl Fn(Client) -> Answer,
+        request: impl Fn(Client) -> Asked,
+    ) -> Result<Answer<T>, DatastoreError>
+    where
+        Asked: Future<Output = Result<T, DatastoreError>>,
+    {
+        let members = self.members().await?;
+        let first = self.turn.load(Ordering::Relaxed);
+        let mut offsets = 0..members.len();
+        let mut asked = FuturesUnordered::new();
+        let mut last = None;
+        loop {
+            let turn = offsets.next().map(|offset| first.wrapping_add(offset));
+            if let Some((turn, member)) = turn.and_then(|turn| Some((turn, members.get(turn % members.len())?))) {
+                let attempt = self.attempt(member, &request);
+                asked.push(async move { (turn, attempt.await) });
+            }
+            let is_last = offsets.is_empty();
+            let answer = async {
+                if is_last { Ok(asked.next().await) } else { tokio::time::timeout(SILENCE, asked.next()).await }
+            };
+            match answer.await {
+                Ok(Some((turn, Ok(value)))) => {
+                    self.turn_to(first, turn);
+                    return Ok(Answer { value, turn });
+                }
+                Ok(Some((_, Err(error)))) if is_answer(&error) => return Err(error),
+                Ok(Some((_, Err(error)))) => last = Some(error),
+                Ok(None) => break,
+                // The next one is asked as well.
+                Err(_) => {}
+            }
+        }
+        self.pass(first);
+        Err(self.nobody(operation, last))
+    }
+
+    /// Sends a write, once.
+    pub(super) async fn write<T, Asked>(
+        &self,
+        operation: &str,
+        request: impl Fn(Client) -> Asked,
     ) -> Result<T, DatastoreError>
     where
-        Answer: Future<Output = Result<T, DatastoreError>>,
+        Asked: Future<Output = Result<T, DatastoreError>>,
     {
         let members = self.members().await?;
         let mut last = None;
         for _ in 0..members.len() {
-            let turn = self.turn.load(Ordering::Relaxed);
-            let Some(member) = members.get(turn % members.len().max(1)) else { break };
-            let connected = self.connect(member, members.len() > 1).await;
-            let was_connected = connected.is_ok();
-            let error = match connected {
-                Ok(client) => match request(client).await {
-                    Ok(answer) => return Ok(answer),
-                    Err(error) => error,
-                },
-                Err(error) => error,
+            let turn = self.alive(&members).await?;
+            let Some(member) = members.get(turn % members.len()) else { break };
+            let client = match self.connect(member).await {
+                Ok(client) => client,
+                Err(error) if is_answer(&error) => return Err(error),
+                Err(error) => {
+                    self.pass(turn);
+                    last = Some(error);
+                    continue;
+                }
             };
-            if !error.is_retryable() || is_out_of_history(&error) {
-                return Err(error);
+            match request(client).await {
+                Err(error) if !is_answer(&error) => {
+                    *member.answered() = None;
+                    self.pass(turn);
+                    if !surely_not_done(&error) {
+                        return Err(undecided(error));
+                    }
+                    last = Some(error);
+                }
+                answer => {
+                    *member.answered() = Some(Instant::now());
+                    return answer;
+                }
             }
-            self.pass(turn);
-            let may_repeat = repeat == Repeat::Always || !was_connected || was_not_sent(&error);
-            if !may_repeat {
-                return Err(error);
-            }
-            last = Some(error);
         }
+        Err(self.nobody(operation, last))
+    }
+
+    /// The member to write to: of several, one that is known to be there.
+    async fn alive(&self, members: &[Member]) -> Result<usize, DatastoreError> {
+        let turn = self.turn.load(Ordering::Relaxed);
+        let is_alive = |member: &Member| member.answered().is_some_and(|when| when.elapsed() < FRESH);
+        if members.len() <= 1 || members.get(turn % members.len()).is_some_and(is_alive) {
+            return Ok(turn);
+        }
+        // A key that nobody has, where everybody who may read anything of ours may look. Like every read, its answer needs the
+        // cluster's majority, which the write does, too.
+        let look = |client: Client| async move {
+            let options = GetOptions::new().with_keys_only();
+            within("look whether a member answers", client.kv_client().get(key::ROOT, Some(options))).await
+        };
+        self.ask("look whether a member answers", look).await.map(|answer| answer.turn)
+    }
+
+    async fn attempt<T, Asked>(&self, member: &Member, request: &impl Fn(Client) -> Asked) -> Result<T, DatastoreError>
+    where
+        Asked: Future<Output = Result<T, DatastoreError>>,
+    {
+        let answer = request(self.connect(member).await?).await;
+        if answer.as_ref().err().is_none_or(is_answer) {
+            *member.answered() = Some(Instant::now());
+        }
+        answer
+    }
+
+    /// The failure of a request that no member answered.
+    fn nobody(&self, operation: &str, last: Option<DatastoreError>) -> DatastoreError {
         if self.domain.is_some() {
             *self.found() = None;
         }
-        Err(last
-            .unwrap_or_else(|| DatastoreError::Unavailable { operation: format!("etcd {operation}"), source: None }))
-    }
-
-    /// The member whose turn it is, for [`pass`](Self::pass).
-    pub(super) fn turn(&self) -> usize {
-        self.turn.load(Ordering::Relaxed)
+        last.unwrap_or_else(|| DatastoreError::Unavailable { operation: format!("etcd {operation}"), source: None })
     }
 
     /// The member whose turn it was has failed: the next one's turn, unless somebody has said so already.
     pub(super) fn pass(&self, turn: usize) {
-        let _ = self.turn.compare_exchange(turn, turn.wrapping_add(1), Ordering::Relaxed, Ordering::Relaxed);
+        self.turn_to(turn, turn.wrapping_add(1));
+    }
+
+    fn turn_to(&self, from: usize, to: usize) {
+        let _ = self.turn.compare_exchange(from, to, Ordering::Relaxed, Ordering::Relaxed);
+    }
+
+    #[cfg(test)]
+    pub(super) fn turn(&self) -> usize {
+        self.turn.load(Ordering::Relaxed)
     }
 
     /// The addresses, for messages.
@@ -125,35 +218,30 @@ impl Members {
         }
     }
 
-    async fn connect(&self, member: &Member, is_one_of_several: bool) -> Result<Client, DatastoreError> {
-        let options = || self.access.options(&member.endpoint, is_one_of_several);
+    async fn connect(&self, member: &Member) -> Result<Client, DatastoreError> {
+        let options = || self.access.options(&member.endpoint);
         let connect = || within("connect", Client::connect([member.endpoint.as_str()], Some(options())));
         member.client.get_or_try_init(connect).await.cloned()
     }
 
-    fn found(&self) -> std::sync::MutexGuard<'_, Option<Arc<[Member]>>> {
+    fn found(&self) -> MutexGuard<'_, Option<Arc<[Member]>>> {
         self.found.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
+impl Member {
+    fn answered(&self) -> MutexGuard<'_, Option<Instant>> {
+        self.answered.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 fn members(endpoints: &[String]) -> Arc<[Member]> {
-    let member = |endpoint: &String| Member { endpoint: endpoint.clone(), client: OnceCell::new() };
+    let member =
+        |endpoint: &String| Member { endpoint: endpoint.clone(), client: OnceCell::new(), answered: Mutex::new(None) };
     endpoints.iter().map(member).collect()
 }
 
-/// Whether no connection came about, so that nothing was sent.
-fn was_not_sent(error: &DatastoreError) -> bool {
-    use std::io::ErrorKind::{ConnectionRefused, HostUnreachable, NetworkUnreachable};
-    let mut cause = std::error::Error::source(error);
-    while let Some(error) = cause {
-        if let Some(error) = error.downcast_ref::<std::io::Error>() {
-            return matches!(error.kind(), ConnectionRefused | HostUnreachable | NetworkUnreachable);
-        }
-        cause = match error.downcast_ref() {
-            // The library's error does not name its own cause.
-            Some(etcd_client::Error::GRpcStatus(status)) => std::error::Error::source(status),
-            _ => error.source(),
-        };
-    }
-    false
+/// Whether another member would say the same.
+fn is_answer(error: &DatastoreError) -> bool {
+    !error.is_retryable() || is_out_of_history(error)
 }

@@ -14,6 +14,8 @@ mod member_tests;
 mod members;
 mod options;
 #[cfg(test)]
+mod relay;
+#[cfg(test)]
 mod server;
 #[cfg(test)]
 mod tests;
@@ -25,10 +27,10 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use calico_core::resource::ResourceKey;
-use etcd_client::{Client, GetOptions, KeyValue};
+use etcd_client::{Client, GetOptions, GetResponse, KeyValue};
 
 use self::error::{is_out_of_history, sort, timed_out};
-use self::members::{Members, Repeat};
+use self::members::Members;
 use self::options::DEADLINE;
 use self::watch::EtcdWatch;
 use crate::key::{self, PathRange};
@@ -57,9 +59,9 @@ impl EtcdStore {
     }
 
     /// The keys of a range, all at one revision.
-    async fn pages(&self, range: &PathRange) -> Result<(Vec<KeyValue>, i64), DatastoreError> {
+    async fn list_range(&self, range: &PathRange) -> Result<(Vec<KeyValue>, i64), DatastoreError> {
         for _ in 0..RESTARTS {
-            match self.members.ask("list", Repeat::Always, |client| pages(client, range.clone())).await {
+            match self.pages(range).await {
                 Err(error) if is_out_of_history(&error) => {}
                 other => return other,
             }
@@ -67,29 +69,43 @@ impl EtcdStore {
         let operation = "etcd list: the store forgot the revision of each try".to_owned();
         Err(DatastoreError::Unavailable { operation, source: None })
     }
-}
 
-async fn pages(client: Client, range: PathRange) -> Result<(Vec<KeyValue>, i64), DatastoreError> {
-    let mut client = client.kv_client().max_decoding_message_size(LARGEST_MESSAGE);
-    let mut found = Vec::new();
-    let mut revision = 0;
-    let mut start = range.start.into_bytes();
-    loop {
-        // Revision zero means the newest, which the first page decides for the others.
-        let options = GetOptions::new().with_range(range.end.as_str()).with_limit(PAGE).with_revision(revision);
-        let mut page = within("list", client.get(start, Some(options))).await?;
-        if revision == 0 {
-            revision = page.header().map_or(0, etcd_client::ResponseHeader::revision);
-        }
-        let more = page.more();
-        found.append(&mut page.take_kvs());
-        match found.last() {
-            Some(last) if more => {
-                start = last.key().to_vec();
-                start.push(0);
+    /// Each page may come from another member: they agree on what a revision has.
+    async fn pages(&self, range: &PathRange) -> Result<(Vec<KeyValue>, i64), DatastoreError> {
+        let mut found = Vec::new();
+        let mut revision = 0;
+        let mut start = range.start.clone().into_bytes();
+        loop {
+            // Revision zero means the newest, which the first page decides for the others.
+            let options = GetOptions::new().with_range(range.end.as_str()).with_limit(PAGE).with_revision(revision);
+            let mut page = self.read("list", &start, Some(options)).await?;
+            if revision == 0 {
+                revision = page.header().map_or(0, etcd_client::ResponseHeader::revision);
             }
-            _ => return Ok((found, revision)),
+            let more = page.more();
+            found.append(&mut page.take_kvs());
+            match found.last() {
+                Some(last) if more => {
+                    start = last.key().to_vec();
+                    start.push(0);
+                }
+                _ => return Ok((found, revision)),
+            }
         }
+    }
+
+    async fn read(
+        &self,
+        operation: &str,
+        key: &[u8],
+        options: Option<GetOptions>,
+    ) -> Result<GetResponse, DatastoreError> {
+        let get = |client: Client| {
+            let options = options.clone();
+            let mut client = client.kv_client().max_decoding_message_size(LARGEST_MESSAGE);
+            async move { within(operation, client.get(key, options)).await }
+        };
+        Ok(self.members.ask(operation, get).await?.value)
     }
 }
 
@@ -97,18 +113,13 @@ async fn pages(client: Client, range: PathRange) -> Result<(Vec<KeyValue>, i64),
 impl Datastore for EtcdStore {
     async fn get(&self, key: &ResourceKey) -> Result<Stored, DatastoreError> {
         let path = key::path(key)?;
-        let get = |client: Client| {
-            let path = path.clone();
-            let mut client = client.kv_client().max_decoding_message_size(LARGEST_MESSAGE);
-            async move { within("get", client.get(path, None)).await }
-        };
-        let answer = self.members.ask("get", Repeat::Always, get).await?;
+        let answer = self.read("get", path.as_bytes(), None).await?;
         let found = answer.kvs().first().ok_or_else(|| DatastoreError::NotFound { key: key.clone() })?;
         document::readable(decode(key.clone(), found))
     }
 
     async fn list(&self, scope: &Scope) -> Result<Listing, DatastoreError> {
-        let (found, revision) = self.pages(&key::range(scope)?).await?;
+        let (found, revision) = self.list_range(&key::range(scope)?).await?;
         let mut entries = Vec::with_capacity(found.len());
         for pair in &found {
             if let Some(key) = key_of(pair).filter(|key| scope.contains(key)) {
@@ -127,7 +138,7 @@ impl Datastore for EtcdStore {
             return Ok(Vec::new());
         }
         let plan = Arc::new(txn::Plan::new(&batch)?);
-        self.members.ask("commit", Repeat::OnlyUnsent, |client| txn::carry_out(client, Arc::clone(&plan))).await
+        self.members.write("commit", |client| txn::carry_out(client, Arc::clone(&plan))).await
     }
 
     async fn watch(&self, scope: &Scope, from: Revision) -> Result<Box<dyn Watch>, DatastoreError> {

@@ -9,11 +9,10 @@ use crate::{DatastoreError, EtcdConfig, Pem};
 /// Longest wait for one answer; upstream's dial timeout.
 pub(super) const DEADLINE: Duration = Duration::from_secs(10);
 
-/// For a connection where other members could be asked instead.
-const SHORT: Duration = Duration::from_secs(3);
-
-/// Upstream's keep-alive: a ping after so long without traffic, and so long for its answer.
-const KEEP_ALIVE: (Duration, Duration) = (Duration::from_secs(30), Duration::from_secs(10));
+/// A ping after so long without traffic while something is asked or watched, and so long for its answer: what a watch takes to
+/// notice a member that hangs. Upstream's 30 s and 10 s would leave policy unchanged for that long. Members hang up on who pings
+/// more often than every 5 s, or without asking anything.
+const KEEP_ALIVE: (Duration, Duration) = (Duration::from_secs(6), Duration::from_secs(4));
 
 /// How to prove to a member who we are, and it to us.
 pub(super) struct Access {
@@ -67,9 +66,9 @@ impl Access {
     }
 
     /// The client's options for one member.
-    pub(super) fn options(&self, endpoint: &str, is_one_of_several: bool) -> ConnectOptions {
+    pub(super) fn options(&self, endpoint: &str) -> ConnectOptions {
         let mut options = ConnectOptions::new()
-            .with_connect_timeout(if is_one_of_several { SHORT } else { DEADLINE })
+            .with_connect_timeout(DEADLINE)
             .with_timeout(DEADLINE)
             .with_keep_alive(KEEP_ALIVE.0, KEEP_ALIVE.1)
             .with_require_leader(true)

@@ -220,7 +220,7 @@ async fn certificates_are_checked_both_ways() {
     // A user and a password over the same connection.
     let access = Access::read(&right).await.unwrap();
     let endpoint = right.endpoints.first().unwrap();
-    let mut raw = Client::connect([endpoint.as_str()], Some(access.options(endpoint, false))).await.unwrap();
+    let mut raw = Client::connect([endpoint.as_str()], Some(access.options(endpoint))).await.unwrap();
     raw.user_add("root", "secret", None).await.unwrap();
     raw.user_grant_role("root", "root").await.unwrap();
     raw.auth_enable().await.unwrap();

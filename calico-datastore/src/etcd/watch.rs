@@ -17,7 +17,7 @@ use etcd_client::{Client, KeyValue, WatchOptions, WatchResponse, WatchStream};
 use tokio::time::Instant;
 
 use super::error::{is_out_of_history, sort};
-use super::members::{Members, Repeat};
+use super::members::Members;
 use super::{LARGEST_MESSAGE, decode, from_etcd, key_of, to_etcd, within};
 use crate::key::PathRange;
 use crate::{DatastoreError, Revision, Scope, Watch, WatchEvent};
@@ -30,7 +30,7 @@ const PAUSE: Duration = Duration::from_millis(200);
 
 pub(super) struct EtcdWatch {
     members: Arc<Members>,
-    /// Whose turn it was when the stream was opened.
+    /// Who opened the stream.
     turn: usize,
     scope: Scope,
     range: PathRange,
@@ -57,9 +57,9 @@ impl EtcdWatch {
             let mut client = client.watch_client().max_decoding_message_size(LARGEST_MESSAGE);
             async move { within("watch", client.watch(start, Some(options))).await }
         };
-        let stream = self.members.ask("watch", Repeat::Always, watch).await?;
-        self.stream = Some(stream);
-        self.turn = self.members.turn();
+        let answer = self.members.ask("watch", watch).await?;
+        self.stream = Some(answer.value);
+        self.turn = answer.turn;
         Ok(())
     }
 
