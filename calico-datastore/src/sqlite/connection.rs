@@ -1,9 +1,9 @@
-//! Connections: how the file is made and opened, and the pool that reads use.
+//! Connections: how the file is opened, and the pool that reads use.
 
 use std::cell::Cell;
-use std::fs::{File, OpenOptions};
+use std::ffi::OsString;
 use std::io::ErrorKind;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -14,7 +14,7 @@ use rusqlite::{Connection, OpenFlags};
 use tokio::sync::Semaphore;
 
 use super::{SqliteError, schema};
-use crate::{DatastoreError, IdSource};
+use crate::DatastoreError;
 
 /// Reads at once. More would only queue for the same disk and processor.
 const READERS: usize = 4;
@@ -25,49 +25,30 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// Between two looks at it. SQLite's own handler backs off up to 100 ms, which a CNI plugin that waits for a 1 ms commit would feel.
 const BUSY_STEP: Duration = Duration::from_millis(1);
 
-/// Makes the file if it is missing, readable by its owner only. The log and the index inherit its mode.
-///
-/// Its directory must be there: one that is missing is a path mistyped or a disk not mounted, and a new file there a second cluster.
-pub(super) fn create(path: &Path) -> Result<(), SqliteError> {
-    match OpenOptions::new().write(true).create_new(true).mode(0o600).open(path) {
-        // The name is as durable as what will be acknowledged under it. SQLite does so for its log.
-        Ok(_) => File::open(directory(path))
-            .and_then(|directory| directory.sync_all())
-            .map_err(|source| SqliteError::Open { path: path.to_owned(), source }),
-        Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
-        Err(source) => Err(no_file(path, source)),
-    }
-}
-
-/// Opens an existing file; makes its tables if they are missing.
-pub(super) fn open_ready(path: &Path, ids: Option<&dyn IdSource>) -> Result<Connection, SqliteError> {
+/// Opens an existing file; brings its tables up to date.
+pub(super) fn open_ready(path: &Path) -> Result<Connection, SqliteError> {
     FileId::at(path)?;
     // SQLite would say "disk I/O error".
     if !path.is_file() {
         return Err(SqliteError::NotAFile { path: path.to_owned() });
     }
     let mut connection = open(path)?;
-    schema::migrate(&mut connection, path, ids)?;
+    schema::migrate(&mut connection, path)?;
     Ok(connection)
 }
 
 /// Opens an existing file.
 pub(super) fn open(path: &Path) -> Result<Connection, SqliteError> {
-    open_within(PATIENCE, path)
-}
-
-/// As [`open`], waiting no longer than `patience` for another process that opens it as well.
-pub(super) fn open_within(patience: Duration, path: &Path) -> Result<Connection, SqliteError> {
+    // SQLite would take it for a new database, and remove the log that lies beside it.
+    if is_empty(path) {
+        return Err(SqliteError::Truncated { path: path.to_owned() });
+    }
     let failed = |source| SqliteError::new(path, source);
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let mut connection = Connection::open_with_flags(path, flags).map_err(failed)?;
     // Without this the last process to leave copies the log into the file, which costs a CNI plugin two flushes at its end.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).map_err(failed)?;
-    enter_wal(&connection, patience).map_err(|source| match SqliteError::new(path, source) {
-        // One that is just being made is so only for a moment.
-        SqliteError::Busy { path, .. } if is_empty(&path) => SqliteError::Truncated { path },
-        other => other,
-    })?;
+    enter_wal(&connection).map_err(failed)?;
     connection.busy_handler(Some(wait)).map_err(failed)?;
     connection.execute_batch("PRAGMA synchronous = FULL; PRAGMA foreign_keys = OFF;").map_err(failed)?;
     Ok(connection)
@@ -90,15 +71,15 @@ fn wait(tries: i32) -> bool {
     BEGUN.get().is_some_and(|begun| begun.elapsed() < PATIENCE)
 }
 
-/// Changing a new file's mode needs it alone, and SQLite asks the busy handler for some of the locks only. So all waiting is done
-/// here: with a handler as well, each try would take as long as all of them may.
-fn enter_wal(connection: &Connection, patience: Duration) -> rusqlite::Result<()> {
+/// Changing the mode of a file that a backup restored needs it alone, and SQLite asks the busy handler for some of the locks only. So
+/// all waiting is done here: with a handler as well, each try would take as long as all of them may.
+fn enter_wal(connection: &Connection) -> rusqlite::Result<()> {
     connection.busy_timeout(Duration::ZERO)?;
     let begun = Instant::now();
     loop {
         let mode = connection.pragma_update_and_check(None, "journal_mode", "wal", |row| row.get::<_, String>(0));
         match mode {
-            Err(error) if is_busy(&error) && begun.elapsed() < patience => std::thread::sleep(BUSY_STEP),
+            Err(error) if is_busy(&error) && begun.elapsed() < PATIENCE => std::thread::sleep(BUSY_STEP),
             other => return other.map(drop),
         }
     }
@@ -113,7 +94,7 @@ fn is_empty(path: &Path) -> bool {
 }
 
 /// Why there is no file at a path.
-fn no_file(path: &Path, source: std::io::Error) -> SqliteError {
+pub(super) fn no_file(path: &Path, source: std::io::Error) -> SqliteError {
     let directory = directory(path);
     if source.kind() == ErrorKind::NotFound && !directory.exists() {
         SqliteError::NoDirectory { path: path.to_owned(), directory: directory.to_owned() }
@@ -131,6 +112,17 @@ pub(super) fn directory(path: &Path) -> &Path {
         Some(parent) => parent,
         None => Path::new("/"),
     }
+}
+
+/// A file in the same directory, called like the database and a suffix.
+pub(super) fn beside(database: &Path, suffix: &str) -> PathBuf {
+    database.with_file_name(file_name(database, suffix))
+}
+
+pub(super) fn file_name(database: &Path, suffix: &str) -> OsString {
+    let mut name = database.file_name().unwrap_or_default().to_owned();
+    name.push(suffix);
+    name
 }
 
 /// Which file a path leads to. A connection keeps its file open, so that the number of one in use is never given out again.

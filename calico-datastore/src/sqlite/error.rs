@@ -86,10 +86,10 @@ pub enum SqliteError {
         /// The file.
         path: PathBuf,
     },
-    /// The file has no content any more, and a process has it open.
+    /// The file has no content any more.
     #[error(
-        "{path:?} is empty and in use: it was truncated; stop the programs that use it (calico-node), and restore a backup or remove \
-         the file, for calico-node or `calicoctl apply` to make a new one"
+        "{path:?} is empty: it was truncated, or copied without its log, for no store begins so; stop the programs that use it \
+         (calico-node), and restore a backup or remove the file, for calico-node or `calicoctl apply` to make a new one"
     )]
     Truncated {
         /// The file.

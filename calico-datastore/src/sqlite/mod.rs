@@ -12,11 +12,12 @@
 //! - Watches sleep. A commit of this process wakes them directly, one of another process through inotify
 //!   (see `notify`); nobody polls. The log is then read once for all of them (see `recent`).
 //! - A file that is removed, truncated or replaced under way is noticed: requests fail until there is one again, and then go to that
-//!   one. Each file counts its revisions from a random place (see `schema`), so that none is taken for one of another file.
+//!   one. One that was emptied while nobody had it open is no new store (see `make`). Each file counts its revisions from a random place (see `schema`), so that none is taken for one of another file.
 
 mod commit;
 mod connection;
 mod error;
+mod make;
 mod notify;
 mod query;
 mod recent;
@@ -111,9 +112,9 @@ impl SqliteStore {
     /// Opens a file with options of the caller's.
     pub fn open_with(path: &Path, options: SqliteOptions) -> Result<Self, SqliteError> {
         if options.make {
-            connection::create(path)?;
+            make::make(path, options.ids.as_deref())?;
         }
-        let connection = connection::open_ready(path, options.ids.as_deref())?;
+        let connection = connection::open_ready(path)?;
         let readers = Arc::new(Readers::new(path, FileId::at(path)?, connection, options.in_place));
         let wake = Wake::new(path);
         let writer = Writer::start(path, Arc::clone(&readers), &options, wake.local())?;

@@ -18,7 +18,7 @@ use inotify::{EventMask, Inotify, WatchMask};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use super::connection::directory;
+use super::connection::{beside, directory, file_name};
 
 /// First pause before looking again after a write to the log that no notice followed. Flushes take less on most disks.
 const FIRST_LOOK: Duration = Duration::from_millis(20);
@@ -153,16 +153,6 @@ async fn listen(mut events: inotify::EventStream<[u8; 4096]>, names: Names, list
             }
         }
     }
-}
-
-fn beside(database: &Path, suffix: &str) -> PathBuf {
-    database.with_file_name(file_name(database, suffix))
-}
-
-fn file_name(database: &Path, suffix: &str) -> OsString {
-    let mut name = database.file_name().unwrap_or_default().to_owned();
-    name.push(suffix);
-    name
 }
 
 #[cfg(test)]

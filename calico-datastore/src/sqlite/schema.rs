@@ -11,7 +11,7 @@
 
 use std::path::Path;
 
-use rusqlite::{Connection, TransactionBehavior};
+use rusqlite::{Connection, Transaction, TransactionBehavior};
 
 use super::{SqliteError, query};
 use crate::{IdSource, SystemIds};
@@ -50,44 +50,58 @@ const SIZE_OF_LOG: &str = "
     END;
 ";
 
-/// Brings the file to the newest version; refuses what is not ours or too new.
-pub(super) fn migrate(connection: &mut Connection, path: &Path, ids: Option<&dyn IdSource>) -> Result<(), SqliteError> {
-    migrate_by(&MIGRATIONS, connection, path, ids)
+/// Makes the tables of a new file.
+pub(super) fn fill(connection: &mut Connection, path: &Path, ids: Option<&dyn IdSource>) -> Result<(), SqliteError> {
+    fill_by(&MIGRATIONS, connection, path, ids)
 }
 
-fn migrate_by(
+/// Brings the file to the newest version; refuses what is not ours or too new, and what lost its tables.
+pub(super) fn migrate(connection: &mut Connection, path: &Path) -> Result<(), SqliteError> {
+    migrate_by(&MIGRATIONS, connection, path)
+}
+
+fn fill_by(
     migrations: &[&str],
     connection: &mut Connection,
     path: &Path,
     ids: Option<&dyn IdSource>,
 ) -> Result<(), SqliteError> {
     let failed = |source| SqliteError::new(path, source);
+    let first = first_revision(ids).map_err(|source| SqliteError::Open { path: path.to_owned(), source })?;
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(failed)?;
+    advance(&transaction, migrations, 0).map_err(failed)?;
+    let begin = "UPDATE state SET revision = ?1, trimmed = ?1 WHERE id = 1";
+    transaction.execute(begin, [query::signed(first)]).map_err(failed)?;
+    transaction.commit().map_err(failed)
+}
+
+fn migrate_by(migrations: &[&str], connection: &mut Connection, path: &Path) -> Result<(), SqliteError> {
+    let failed = |source| SqliteError::new(path, source);
     let known = i32::try_from(migrations.len()).unwrap_or(i32::MAX);
-    let found = version(connection, path)?;
-    if found == known {
+    if version(connection, path)? == known {
         return Ok(());
     }
     // Look again under the write lock: another process may be migrating as well.
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(failed)?;
-    let found = version(&transaction, path)?;
-    if found > known {
-        return Err(SqliteError::NewerSchema { path: path.to_owned(), found, known });
+    match version(&transaction, path)? {
+        0 => return Err(SqliteError::Truncated { path: path.to_owned() }),
+        found if found > known => return Err(SqliteError::NewerSchema { path: path.to_owned(), found, known }),
+        found => advance(&transaction, migrations, found).map_err(failed)?,
     }
-    for (version, migration) in (1..=known).zip(migrations) {
+    transaction.commit().map_err(failed)
+}
+
+/// Carries out the migrations after version `found`.
+fn advance(transaction: &Transaction<'_>, migrations: &[&str], found: i32) -> rusqlite::Result<()> {
+    for (version, migration) in (1..).zip(migrations) {
         if version > found {
-            transaction.execute_batch(migration).map_err(failed)?;
+            transaction.execute_batch(migration)?;
             let applied = "INSERT INTO migration VALUES (?1, strftime('%Y-%m-%dT%H:%M:%SZ', 'now'))";
-            transaction.execute(applied, [version]).map_err(failed)?;
+            transaction.execute(applied, [version])?;
+            transaction.pragma_update(None, "user_version", version)?;
         }
     }
-    if found == 0 {
-        let first = first_revision(ids).map_err(|source| SqliteError::Open { path: path.to_owned(), source })?;
-        let begin = "UPDATE state SET revision = ?1, trimmed = ?1 WHERE id = 1";
-        transaction.execute(begin, [query::signed(first)]).map_err(failed)?;
-    }
-    transaction.pragma_update(None, "application_id", APPLICATION_ID).map_err(failed)?;
-    transaction.pragma_update(None, "user_version", known).map_err(failed)?;
-    transaction.commit().map_err(failed)
+    transaction.pragma_update(None, "application_id", APPLICATION_ID)
 }
 
 /// The first revision of a new file: far from where any other file counts, so that a revision of that one is too old here or too new,
@@ -102,7 +116,7 @@ fn first_revision(ids: Option<&dyn IdSource>) -> std::io::Result<u64> {
     Ok(incarnation << 32 | 1)
 }
 
-/// The file's version; 0 for an empty file.
+/// The file's version; 0 for one without tables.
 fn version(connection: &Connection, path: &Path) -> Result<i32, SqliteError> {
     let failed = |source| SqliteError::new(path, source);
     let query =
@@ -118,8 +132,14 @@ fn version(connection: &Connection, path: &Path) -> Result<i32, SqliteError> {
     }
 }
 
-/// Makes of a file what the first programs made of it.
+/// Makes of an empty file what the first programs made of it.
+#[cfg(test)]
+pub(super) fn fill_as_first(connection: &mut Connection, path: &Path) -> Result<(), SqliteError> {
+    fill_by(&[FIRST], connection, path, None)
+}
+
+/// Opens a file as the first programs do.
 #[cfg(test)]
 pub(super) fn migrate_as_first(connection: &mut Connection, path: &Path) -> Result<(), SqliteError> {
-    migrate_by(&[FIRST], connection, path, None)
+    migrate_by(&[FIRST], connection, path)
 }

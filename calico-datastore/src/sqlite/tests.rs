@@ -17,6 +17,7 @@ use crate::{Precondition, WatchEvent, Write};
 
 mod crash;
 mod disk;
+mod truncated;
 
 /// Two handles of one file, as two processes have.
 struct TwoHandles {
@@ -299,9 +300,10 @@ async fn the_log_is_trimmed_by_size_in_whole_revisions_and_never_the_newest() {
 async fn an_older_file_becomes_a_current_one_while_an_older_program_has_it_open() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("calico.db");
-    connection::create(&path).unwrap();
+    let mut older = Connection::open(&path).unwrap();
+    schema::fill_as_first(&mut older, &path).unwrap();
+    drop(older);
     let mut older = connection::open(&path).unwrap();
-    schema::migrate_as_first(&mut older, &path).unwrap();
     older.execute_batch("UPDATE state SET revision = 1, trimmed = 1").unwrap();
     let write = |connection: &Connection, name: &str| {
         commit::inject(connection, &key::path(&tier(name, 0.0).0).unwrap(), b"{\"spec\": {}}").unwrap();
@@ -535,25 +537,6 @@ fn the_first_revision_is_the_callers_draw() {
         assert_eq!(state(), (revision, revision), "drawn once");
         assert!(revision + u64::from(u32::MAX) < 1 << 53, "exact in JSON");
     }
-}
-
-/// Whoever has it open is told at once, whoever opens it once he has waited as for any lock.
-#[tokio::test]
-async fn a_truncated_file_is_named() {
-    let directory = tempfile::tempdir().unwrap();
-    let path = directory.path().join("calico.db");
-    let store = SqliteStore::open(&path).unwrap();
-    store.commit(put("t", 1.0)).await.unwrap();
-    assert!(store.list(&Scope::All).await.is_ok());
-    std::fs::File::options().write(true).open(&path).unwrap().set_len(0).unwrap();
-    let error = store.list(&Scope::All).await.unwrap_err();
-    assert!(error.is_retryable() && source(&error).contains("is empty and in use"), "{error:?}");
-    let error = store.commit(put("lost", 1.0)).await.unwrap_err();
-    assert!(error.is_retryable() && source(&error).contains("is empty and in use"), "{error:?}");
-
-    let opened = connection::open_within(Duration::from_millis(100), &path);
-    assert!(matches!(opened, Err(SqliteError::Truncated { path: named }) if named == path));
-    drop(store);
 }
 
 /// As far on as the old one, so that only the file itself tells that its history is another one.

@@ -13,7 +13,7 @@ use super::commit::{self, Failure, History, Prepared};
 use super::connection::{FileId, Readers};
 use super::notify::LocalWake;
 use super::{SqliteError, SqliteOptions, connection, query};
-use crate::{Clock, Committed, DatastoreError, IdSource};
+use crate::{Clock, Committed, DatastoreError};
 
 /// Most jobs in one transaction: bounds how long other processes wait for the lock.
 const GROUP: usize = 64;
@@ -49,7 +49,6 @@ impl Writer {
             readers,
             connection: None,
             clock: Arc::clone(&options.clock),
-            ids: options.ids.clone(),
             history: History { revisions: options.history, bytes: options.history_bytes },
             wake,
         };
@@ -101,7 +100,6 @@ pub(super) struct Scribe {
     /// Taken from the readers for the first job, and the file that it has open.
     connection: Option<(FileId, Connection)>,
     clock: Arc<dyn Clock>,
-    ids: Option<Arc<dyn IdSource>>,
     history: History,
     wake: LocalWake,
 }
@@ -164,7 +162,7 @@ impl Scribe {
         }
         let connection = match self.readers.idle(file) {
             Some(connection) => connection,
-            None => connection::open_ready(&self.path, self.ids.as_deref())?,
+            None => connection::open_ready(&self.path)?,
         };
         Ok((file, connection))
     }
