@@ -10,6 +10,7 @@ mod file;
 mod lines;
 mod open;
 mod patient;
+mod tls;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -20,6 +21,7 @@ use calico_datastore::{EtcdConfig, Pem};
 pub use file::FileError;
 pub use open::{OpenError, open, open_existing, open_in_place};
 pub use patient::PatientStore;
+pub use tls::TlsError;
 
 /// Where the embedded datastore lies unless told otherwise.
 pub const DEFAULT_PATH: &str = "/var/lib/calico/calico.db";
@@ -151,6 +153,9 @@ pub enum ConfigError {
         /// What it may be.
         expected: &'static str,
     },
+    /// Which TLS is good enough cannot be understood, or cannot be kept to.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
     /// Half a client identity.
     #[error("etcd client certificates need both a certificate and a key: set ETCD_CERT_FILE and ETCD_KEY_FILE")]
     HalfIdentity,
@@ -164,9 +169,15 @@ pub enum ConfigError {
 /// # Errors
 /// When the configuration names none that can be used.
 pub fn resolve(sources: &Sources<'_>) -> Result<Resolved, ConfigError> {
+    let mut lines = None;
     let settings = match sources.file {
         Some((name, text)) => match lines::read(name, text)? {
-            Some(environment) => Settings::of_environment(&Sources { environment, ..Sources::default() })?,
+            Some(environment) => {
+                let environment = Sources { environment, ..Sources::default() };
+                let settings = Settings::of_environment(&environment)?;
+                lines = Some(environment.environment);
+                settings
+            }
             None => file::read(name, text)?,
         },
         None => Settings::of_environment(sources)?,
@@ -183,7 +194,14 @@ pub fn resolve(sources: &Sources<'_>) -> Result<Resolved, ConfigError> {
             let path = settings.path.filter(|path| !path.is_empty()).unwrap_or_else(|| DEFAULT_PATH.into());
             StoreConfig::Sqlite { path: path.into() }
         }
-        Type::Etcd => StoreConfig::Etcd(settings.etcd()?),
+        Type::Etcd => {
+            // Settings of every connection that is made, not of the datastore: upstream reads them from the environment alone,
+            // whatever the file says.
+            let places = || lines.iter().chain([&sources.environment]);
+            let setting = |name| places().find_map(|place| place.get(name)).map(String::as_str);
+            tls::check(setting("TLS_MIN_VERSION"), setting("TLS_CIPHER_SUITES"))?;
+            StoreConfig::Etcd(settings.etcd()?)
+        }
     };
     Ok(Resolved { config, warning })
 }

@@ -112,6 +112,28 @@ fn each_setting_of_etcd_has_its_field_and_its_variable() {
     }
 }
 
+/// They are read wherever the rest comes from, and mean nothing to a datastore that is a file.
+#[test]
+fn rules_for_tls_are_never_passed_over() {
+    let etcd = ("ETCD_ENDPOINTS", "https://a:1");
+    for strict in [("TLS_MIN_VERSION", "1.3"), ("TLS_CIPHER_SUITES", "TLS_AES_128_GCM_SHA256")] {
+        let is_refused = |config| matches!(config, Err(ConfigError::Tls(_)));
+        assert!(is_refused(of_environment(&[etcd, strict])), "{strict:?}");
+        assert_eq!(of_environment(&[("DATASTORE_TYPE", "sqlite"), strict]), Ok(sqlite(DEFAULT_PATH)));
+        let environment = [strict];
+        let line = format!("{}=\n", strict.0);
+        for (text, expected) in [
+            (format!("{HEADER}  etcdEndpoints: https://a:1\n"), true),
+            ("ETCD_ENDPOINTS=https://a:1\n".to_owned(), true),
+            (format!("ETCD_ENDPOINTS=https://a:1\n{line}"), false),
+        ] {
+            let sources = Sources { file: Some(("calicoctl.cfg", &text)), ..sources(&environment) };
+            assert_eq!(is_refused(resolve(&sources).map(|resolved| resolved.config)), expected, "{text}");
+        }
+    }
+    assert!(of_environment(&[etcd, ("TLS_MIN_VERSION", "1.2")]).is_ok());
+}
+
 /// What only the Kubernetes datastore has: each field and variable asks for it, unless another is named; nonsense is nonsense.
 #[test]
 fn each_setting_of_kubernetes_is_known() {
