@@ -6,7 +6,7 @@ use calico_datastore::{Datastore, Scope};
 
 const CLUSTER: &str = include_str!("../cluster.yaml");
 
-const NODES: &str = "\
+pub(crate) const NODES: &str = "\
 apiVersion: projectcalico.org/v3
 kind: NodeList
 items:

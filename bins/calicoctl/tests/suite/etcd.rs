@@ -75,6 +75,97 @@ fn what_is_applied_looks_like_upstreams() {
     assert_eq!((run.code, run.stdout.as_str()), (0, "Successfully deleted 10 resource(s)\n"), "{run:?}");
 }
 
+/// A program of its own, which shares nothing with this one but the datastore.
+fn second_program(line: &str, environment: &[(&str, &str)]) -> String {
+    let output = Command::new(env!("CARGO_BIN_EXE_calicoctl"))
+        .args(line.split_whitespace())
+        .envs(environment.iter().copied())
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{line}: {output:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// A lock is in the datastore, so that whoever looks there sees it; what is exported of a locked one makes another the same.
+#[test]
+fn a_datastore_is_locked_and_exported() {
+    let etcd = Etcd::start();
+    let environment = [("ETCD_ENDPOINTS", etcd.url.as_str())];
+    let directory = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| {
+        let path = directory.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path.display().to_string()
+    };
+    let done = |line: &str| {
+        let run = type_in_environment(line, &environment);
+        assert_eq!((run.code, run.stderr.as_str()), (0, ""), "{line}: {run:?}");
+        run.stdout
+    };
+    done(concat!("apply -f ", env!("CARGO_MANIFEST_DIR"), "/tests/cluster.yaml"));
+    done(&format!("apply -f {}", write("nodes.yaml", crate::datastore::NODES)));
+
+    let exported = || type_in_environment("datastore migrate export", &environment);
+    assert_eq!(exported().code, 1, "nobody may change what is exported: it must be locked first");
+    let ready = || second_program("get clusterinformation default -o jsonpath={.spec.datastoreReady}", &environment);
+    assert_eq!((done("datastore migrate lock").as_str(), ready().as_str()), ("Datastore locked.\n", "false"));
+    assert_eq!(second_program("datastore migrate lock", &environment), "Datastore locked.\n", "and once more");
+    let export = exported();
+    assert_eq!(export.code, 0, "{export:?}");
+    let parts: Vec<&str> = export.stdout.split("===\n").collect();
+    let [resources, information, _addresses] = parts.as_slice() else { panic!("{export:?}") };
+    assert!(information.contains("\"datastoreReady\": false") || information.contains("\"datastoreReady\":false"));
+
+    let other = Etcd::start();
+    let there = [("ETCD_ENDPOINTS", other.url.as_str())];
+    let run = type_in_environment(&format!("apply -f {}", write("exported.yaml", resources)), &there);
+    assert_eq!(run.code, 0, "{run:?}");
+    // The nodes were given the names that they have in Kubernetes.
+    let names =
+        type_in_environment("get nodes,ippools,tiers,gnp,np,netsets,globalnetworksets -A -o name", &there).stdout;
+    for name in
+        ["node/kube-1\n", "node/host-2\n", "ippool/pool-1\n", "tier/security\n", "globalnetworkpolicy/allow-dns\n"]
+    {
+        assert!(names.contains(name), "{name}: {names}");
+    }
+
+    assert_eq!(second_program("datastore migrate unlock", &environment), "Datastore unlocked.\n");
+    assert_eq!((ready().as_str(), exported().code), ("true", 1));
+    let import = type_in_environment("datastore migrate import -f export.yaml", &environment);
+    crate::common::golden("import-etcd.txt", &import.transcript());
+}
+
+/// What is only tried out is checked against what is stored, and leaves no trace there.
+#[test]
+fn what_is_tried_out_is_not_written() {
+    let etcd = Etcd::start();
+    let environment = [("ETCD_ENDPOINTS", etcd.url.as_str())];
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/cluster.yaml");
+    assert_eq!(type_in_environment(&format!("apply -f {file}"), &environment).code, 0);
+    let stored = || etcd.ctl(&["get", "--prefix", "/", "--write-out=json"]).unwrap();
+    let before = stored();
+    for (line, told) in [
+        (format!("apply -f {file} --dry-run"), "Successfully applied 10 resource(s) (dry run)\n"),
+        (format!("delete -f {file} --dry-run"), "Successfully deleted 10 resource(s) (dry run)\n"),
+        ("label gnp allow-dns --dry-run a=b".to_owned(), "Successfully set label a on gnp allow-dns (dry run)\n"),
+    ] {
+        let run = type_in_environment(&line, &environment);
+        assert_eq!((run.code, run.stdout.as_str()), (0, told), "{line}: {run:?}");
+    }
+    let patch = "patch gnp allow-dns --dry-run -p {\"spec\":{\"order\":5}}";
+    assert_eq!(type_in_environment(patch, &environment).code, 0);
+    for (line, reason) in [
+        (format!("create -f {file} --dry-run"), "resource already exists"),
+        ("delete tier security --dry-run".to_owned(), "Tier(security)"),
+        ("delete ippool absent --dry-run".to_owned(), "resource does not exist"),
+    ] {
+        let run = type_in_environment(&line, &environment);
+        assert!(run.code == 1 && run.stderr.contains(reason), "{line}: {run:?}");
+    }
+    // Its header has the newest revision of all.
+    assert_eq!(stored(), before);
+}
+
 /// One stream of three documents, each a list with one node, as operators write it.
 const NODES: &str = "\
 - apiVersion: projectcalico.org/v3
