@@ -12,7 +12,7 @@ use super::{Context, targets};
 use crate::cli::GetArgs;
 use crate::failure::Failure;
 use crate::input;
-use crate::output::{self, Format, Found, Show};
+use crate::output::{self, Found, Show};
 
 pub(super) async fn get(args: &GetArgs, config: Option<&Path>, context: &mut Context<'_>) -> Result<(), Failure> {
     let target = &args.target;
@@ -45,10 +45,7 @@ pub(super) async fn get(args: &GetArgs, config: Option<&Path>, context: &mut Con
     let with_namespace = args.all_namespaces || target.options.namespace().is_some();
     let nothing = found.iter().all(|found| found.listed.is_none() && found.resources.is_empty());
     if !nothing || errors.is_empty() {
-        let as_number = match args.output {
-            Format::Template(_) => as_number(&client).await,
-            _ => String::new(),
-        };
+        let as_number = if args.output.tells_as_number(&found) { as_number(&client).await } else { String::new() };
         let show = Show {
             format: &args.output,
             with_namespace,
@@ -60,7 +57,7 @@ pub(super) async fn get(args: &GetArgs, config: Option<&Path>, context: &mut Con
     if errors.is_empty() { Ok(()) } else { Err(Failure::Message(errors.join("\n"))) }
 }
 
-/// The number of the cluster's autonomous system, as templates are told it: "unknown" if it cannot be read.
+/// The number of the cluster's autonomous system, as tables and templates are told it: "unknown" if it cannot be read.
 async fn as_number(client: &Client) -> String {
     let stored = client.get(&ResourceKey::cluster(Kind::BgpConfiguration, "default")).await;
     let number = match stored.map(|stored| stored.resource) {

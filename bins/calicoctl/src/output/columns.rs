@@ -10,11 +10,27 @@ use calico_core::resource::{
 #[derive(Clone, Copy)]
 pub(super) struct Column {
     pub(super) heading: &'static str,
-    pub(super) cell: fn(&Resource) -> String,
+    cell: Cell,
+}
+
+#[derive(Clone, Copy)]
+enum Cell {
+    Own(fn(&Resource) -> String),
+    /// What the resource says, or the AS number of its cluster.
+    OwnOrCluster(fn(&Resource, &str) -> String),
+}
+
+impl Column {
+    pub(super) fn cell(&self, resource: &Resource, as_number: &str) -> String {
+        match self.cell {
+            Cell::Own(cell) => cell(resource),
+            Cell::OwnOrCluster(cell) => cell(resource, as_number),
+        }
+    }
 }
 
 const fn column(heading: &'static str, cell: fn(&Resource) -> String) -> Column {
-    Column { heading, cell }
+    Column { heading, cell: Cell::Own(cell) }
 }
 
 /// The namespace of a resource.
@@ -77,11 +93,7 @@ const POOL_SELECTOR: Column =
 const NODE: &[Column] = &[NAME];
 const NODE_WIDE: &[Column] = &[
     NAME,
-    // In parentheses when the node has the cluster's number.
-    column("ASN", |resource| {
-        let own = bgp(resource).and_then(|bgp| bgp.as_number);
-        own.map_or_else(|| format!("({})", AsNumber::DEFAULT), |number| number.to_string())
-    }),
+    NODE_ASN,
     column("IPV4", |resource| {
         bgp(resource).and_then(|bgp| bgp.ipv4_address).map_or_else(String::new, |ip| ip.to_string())
     }),
@@ -89,6 +101,15 @@ const NODE_WIDE: &[Column] = &[
         bgp(resource).and_then(|bgp| bgp.ipv6_address).map_or_else(String::new, |ip| ip.to_string())
     }),
 ];
+/// In parentheses when the node has the cluster's number; of a node that takes no part in BGP, none.
+const NODE_ASN: Column = Column {
+    heading: "ASN",
+    cell: Cell::OwnOrCluster(|resource, as_number| {
+        bgp(resource).map_or_else(String::new, |bgp| {
+            bgp.as_number.map_or_else(|| format!("({as_number})"), |own| own.to_string())
+        })
+    }),
+};
 const PROFILE: &[Column] = &[NAME];
 const PROFILE_WIDE: &[Column] = &[
     NAME,

@@ -2,10 +2,12 @@
 
 use std::ffi::OsStr;
 
+use calico_core::resource::Kind;
 use clap::builder::{PossibleValue, StringValueParser, TypedValueParser};
 use clap::error::ErrorKind;
 use clap::{Arg, Command};
 
+use super::Found;
 use super::jsonpath::JsonPath;
 use super::template::Template;
 
@@ -21,6 +23,17 @@ pub(crate) enum Format {
     Columns(Vec<String>),
     JsonPath(JsonPath),
     Template(Template),
+}
+
+impl Format {
+    /// Whether it shows the cluster's AS number for something that was found.
+    pub(crate) fn tells_as_number(&self, found: &[Found]) -> bool {
+        match self {
+            Self::Template(_) => true,
+            Self::Wide | Self::Columns(_) => found.iter().any(|found| found.kind == Kind::Node),
+            _ => false,
+        }
+    }
 }
 
 /// What may be typed, and what it means. Those that end with `=` want more.

@@ -32,7 +32,7 @@ pub(crate) struct Show<'a> {
     pub(crate) with_namespace: bool,
     /// Whether what belongs to this cluster is left out.
     pub(crate) export: bool,
-    /// The cluster's AS number, for templates.
+    /// The cluster's AS number, if [`Format::tells_as_number`].
     pub(crate) as_number: &'a str,
 }
 
@@ -68,7 +68,10 @@ fn table(found: &Found, columns: &[Column], show: Show<'_>) -> String {
     let columns: Vec<_> = with_namespace.then_some(&columns::NAMESPACE).into_iter().chain(columns).collect();
     let mut rows = vec![columns.iter().map(|column| column.heading.to_owned()).collect::<Vec<_>>()];
     rows.extend(
-        found.resources.iter().map(|stored| columns.iter().map(|column| (column.cell)(&stored.resource)).collect()),
+        found
+            .resources
+            .iter()
+            .map(|stored| columns.iter().map(|column| column.cell(&stored.resource, show.as_number)).collect()),
     );
     table::render(&rows) + "\n"
 }

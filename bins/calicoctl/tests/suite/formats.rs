@@ -1,5 +1,7 @@
 //! The forms of output that are programmed: columns, paths and templates.
 
+use calico_core::resource::{Kind, ResourceKey};
+
 use crate::common::{Cluster, golden};
 
 fn cluster() -> Cluster {
@@ -26,6 +28,23 @@ fn chosen_columns() {
     }
     golden("columns-unknown.txt", &cluster().type_in("get np -n shop -o custom-columns=NAME,CIDR", "").transcript());
     assert_eq!(cluster().type_in("get np -o custom-columns=", "").code, 2);
+}
+
+/// A node without a number of its own has the cluster's, whatever that is; one without BGP has none.
+#[test]
+fn an_as_number_that_a_node_inherits() {
+    let cluster = cluster();
+    cluster.done("apply -f -", "{apiVersion: projectcalico.org/v3, kind: Node, metadata: {name: host-3}}");
+    let numbers = |cluster: &Cluster| cluster.type_with("get nodes -o", &["custom-columns=NAME,ASN"], "").stdout;
+    assert_eq!(numbers(&cluster), "NAME     ASN\nhost-1   64512\nhost-2   (64512)\nhost-3\n\n");
+    let configuration = "{apiVersion: projectcalico.org/v3, kind: BGPConfiguration, metadata: {name: default}, \
+                         spec: {asNumber: 64999}}";
+    cluster.done("apply -f -", configuration);
+    assert_eq!(numbers(&cluster), "NAME     ASN\nhost-1   64512\nhost-2   (64999)\nhost-3\n\n");
+    assert!(cluster.done("get node host-2 -o wide", "").contains("(64999)"));
+    let key = ResourceKey::cluster(Kind::BgpConfiguration, "default");
+    cluster.store.inject(key, b"{\"spec\": 5}");
+    assert!(cluster.done("get node host-2 -o wide", "").contains("(unknown)"));
 }
 
 #[test]
