@@ -12,7 +12,7 @@ use clap::Args;
 use super::Context;
 use crate::failure::Failure;
 
-/// Who builds a release names the commit that it is built from.
+/// The commit that a release is built from (see the build script).
 const COMMIT: &str = match option_env!("CALICO_GIT_COMMIT") {
     Some(commit) => commit,
     None => "unknown",
