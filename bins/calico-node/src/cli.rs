@@ -70,6 +70,9 @@ pub struct RunArgs {
     #[arg(long, env = "CALICO_IPV4POOL_BLOCK_SIZE", value_name = "LENGTH", default_value_t = 26,
           value_parser = clap::value_parser!(u8).range(20..=32))]
     pub ipv4_pool_block_size: u8,
+    /// What this cluster is made of, words separated by commas, which are added to those that the datastore has
+    #[arg(long, env = "CLUSTER_TYPE", value_name = "WORD[,…]", default_value = "")]
+    pub cluster_type: String,
     /// What happens to packets from workloads to this host once their own policy has allowed them
     #[arg(
         long,

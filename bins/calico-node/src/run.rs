@@ -107,6 +107,7 @@ fn registration(args: &RunArgs, node: &str) -> Result<Registration, RunError> {
         needs_address: args.backend != Backend::None,
         pool: args.ipv4_pool_cidr,
         pool_block_size: args.ipv4_pool_block_size,
+        cluster_type: args.cluster_type.clone(),
         addresses: interface_addresses()?,
     })
 }

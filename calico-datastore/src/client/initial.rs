@@ -11,23 +11,26 @@ impl Client {
     /// Makes what every cluster has, where it is missing: the object that tells who it is, and upstream's three tiers. Doing it again
     /// changes nothing.
     pub async fn initialise(&self) -> Result<(), ClientError> {
-        self.initialise_as("", "").await
+        self.initialise_as("").await
     }
 
-    /// As [`initialise`](Self::initialise), and notes the version that the cluster runs and what it is made of (words separated by
-    /// commas, which are added to those that are there). What is empty is left as it is.
+    /// As [`initialise`](Self::initialise), and notes what the cluster is made of: words separated by commas, which are added to
+    /// those that are there.
+    ///
+    /// (Upstream's nodes note their version, too. Its `calicoctl` refuses to work with a cluster of any version but its own, and
+    /// with one that names none it works.)
     ///
     /// # Errors
     /// The first that a step met: the others are carried out all the same, since who may not do one may do the next.
-    pub async fn initialise_as(&self, version: &str, cluster_type: &str) -> Result<(), ClientError> {
-        let mut outcome = self.ensure_cluster_information(version, cluster_type).await;
+    pub async fn initialise_as(&self, cluster_type: &str) -> Result<(), ClientError> {
+        let mut outcome = self.ensure_cluster_information(cluster_type).await;
         for tier in Resource::initial_tiers() {
             outcome = outcome.and(self.ensure_tier(tier).await);
         }
         outcome
     }
 
-    async fn ensure_cluster_information(&self, version: &str, cluster_type: &str) -> Result<(), ClientError> {
+    async fn ensure_cluster_information(&self, cluster_type: &str) -> Result<(), ClientError> {
         let fresh = cluster_information();
         let key = key_of(&fresh)?;
         let mut attempts = 0..ATTEMPTS;
@@ -35,14 +38,14 @@ impl Client {
             let write = match self.store.get(&key).await {
                 Ok(stored) if stored.raw.inexact().is_none() => {
                     let mut resource = (*stored.resource).clone();
-                    if !self.complete(&mut resource, version, cluster_type) {
+                    if !self.complete(&mut resource, cluster_type) {
                         return Ok(());
                     }
                     Write::update(&stored, Arc::new(resource))
                 }
                 Err(DatastoreError::NotFound { .. }) => {
                     let mut resource = fresh.clone();
-                    self.complete(&mut resource, version, cluster_type);
+                    self.complete(&mut resource, cluster_type);
                     self.identify(&mut resource);
                     Write::create(key.clone(), Arc::new(resource))
                 }
@@ -60,13 +63,10 @@ impl Client {
     }
 
     /// Adds what the cluster's information lacks; answers whether that is anything.
-    fn complete(&self, resource: &mut Resource, version: &str, cluster_type: &str) -> bool {
+    fn complete(&self, resource: &mut Resource, cluster_type: &str) -> bool {
         let Resource::ClusterInformation(information) = resource else { return false };
         let before = information.spec.clone();
         let spec = &mut information.spec;
-        if !version.is_empty() {
-            version.clone_into(&mut spec.calico_version);
-        }
         if spec.cluster_guid.is_empty() {
             spec.cluster_guid = uuid_digits(self.ids.draw());
         }

@@ -36,6 +36,8 @@ pub struct Registration {
     pub pool: PoolCidr,
     /// Prefix length of its blocks.
     pub pool_block_size: u8,
+    /// What the cluster is made of, words separated by commas.
+    pub cluster_type: String,
     /// This host's addresses, in the kernel's order.
     pub addresses: Vec<InterfaceAddress>,
 }
@@ -97,7 +99,8 @@ impl RegisterError {
 impl Registration {
     /// Makes the host known.
     pub async fn carry_out(&self, client: &Client) -> Result<(), RegisterError> {
-        client.initialise().await.map_err(|source| RegisterError::Store { step: "prepare the datastore", source })?;
+        let prepared = client.initialise_as(&self.cluster_type).await;
+        prepared.map_err(|source| RegisterError::Store { step: "prepare the datastore", source })?;
         // The pool first: who sees the node may attach workloads to it.
         self.ensure_pool(client).await?;
         self.register_node(client).await
@@ -232,5 +235,38 @@ impl Registration {
             Err(error) => return Err(fail(error)),
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use calico_datastore::memory::MemoryStore;
+    use calico_datastore::{SystemClock, SystemIds};
+
+    use super::*;
+
+    /// As upstream, the cluster's information tells what it is made of; its version is left to whoever names one.
+    #[tokio::test]
+    async fn the_cluster_is_told_what_it_is_made_of() {
+        let client =
+            Client::new(Arc::new(MemoryStore::new()), Arc::new(SystemClock), Arc::new(SystemIds::open().unwrap()));
+        for words in ["k8s,bgp", "bgp,kubeadm", ""] {
+            let registration = Registration {
+                node: "host-1".into(),
+                ip: IpChoice::None,
+                as_number: None,
+                needs_address: false,
+                pool: PoolCidr::None,
+                pool_block_size: 26,
+                cluster_type: words.into(),
+                addresses: Vec::new(),
+            };
+            registration.carry_out(&client).await.unwrap();
+        }
+        let stored = client.get(&ResourceKey::cluster(Kind::ClusterInformation, "default")).await.unwrap();
+        let Resource::ClusterInformation(cluster) = &*stored.resource else { panic!("{stored:?}") };
+        assert_eq!((cluster.spec.cluster_type.as_str(), cluster.spec.calico_version.as_str()), ("k8s,bgp,kubeadm", ""));
     }
 }

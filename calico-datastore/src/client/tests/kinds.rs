@@ -58,10 +58,10 @@ async fn a_new_cluster_gets_an_identity_and_is_ready() {
         ..ClusterInformationSpec::default()
     };
     assert_eq!(spec, fresh);
-    client.initialise_as("v3.31.0", "kubeadm,bgp").await.unwrap();
+    client.initialise_as("kubeadm,bgp").await.unwrap();
     let after = information(&client).await;
     let cluster_type = "kubeadm,bgp".to_owned();
-    assert_eq!(after, ClusterInformationSpec { calico_version: "v3.31.0".to_owned(), cluster_type, ..spec });
+    assert_eq!(after, ClusterInformationSpec { cluster_type, ..spec });
 }
 
 #[tokio::test]
@@ -74,20 +74,20 @@ async fn initialising_adds_what_lacks_and_keeps_the_rest() {
     });
     store.inject(key.clone(), locked.to_string().as_bytes());
     store.faults().conflict_next(3);
-    client.initialise_as("v3.31.0", "bgp,kdd,").await.unwrap();
+    client.initialise_as("bgp,kdd,").await.unwrap();
     let raw = store.get(&key).await.unwrap().raw;
     let spec = &raw["spec"];
     assert_eq!((&spec["datastoreReady"], &spec["later"]), (&json!(false), &json!(7)), "a lock is an operator's");
-    assert_eq!((&spec["clusterType"], &spec["calicoVersion"]), (&json!("k8s,bgp,kdd"), &json!("v3.31.0")));
+    assert_eq!((&spec["clusterType"], &spec["calicoVersion"]), (&json!("k8s,bgp,kdd"), &json!("v3.30.0")));
     assert_eq!(spec["clusterGUID"].as_str().unwrap().len(), 32);
 
     let revision = store.list(&Scope::All).await.unwrap().revision;
-    client.initialise_as("v3.31.0", "k8s").await.unwrap();
+    client.initialise_as("k8s").await.unwrap();
     client.initialise().await.unwrap();
     assert_eq!(store.list(&Scope::All).await.unwrap().revision, revision, "nothing differs");
 
     store.inject(key.clone(), br#"{"spec": {"datastoreReady": "maybe"}}"#);
-    client.initialise_as("v9", "new").await.unwrap();
+    client.initialise_as("new").await.unwrap();
     assert!(matches!(store.get(&key).await, Err(DatastoreError::Unreadable { .. })), "it is left as it is");
 }
 
@@ -111,7 +111,7 @@ async fn many_who_initialise_agree_on_one_identity() {
         let store = crate::sqlite::SqliteStore::open(&folder.path().join("calico.db")).unwrap();
         let client = Client::new(Arc::new(store), Arc::new(Fixed), ids.clone());
         tasks.spawn(async move {
-            client.initialise_as("", &format!("t{task}")).await.unwrap();
+            client.initialise_as(&format!("t{task}")).await.unwrap();
             information(&client).await
         });
     }
