@@ -1,7 +1,7 @@
 //! The program over an embedded store.
 
 use calico_core::cni::CniError;
-use calico_core::resource::{ClusterInformationSpec, IpPoolSpec, Kind, Metadata, Object, Resource, ResourceKey};
+use calico_core::resource::{ClusterInformationSpec, IpPool, IpPoolSpec, Kind, Object, Resource, ResourceKey};
 use calico_datastore::sqlite::SqliteStore;
 use calico_datastore::{Batch, Change, Datastore, Precondition, Write};
 use serde_json::{Value, json};
@@ -39,8 +39,7 @@ impl Scene {
 
     fn put_pool(&self, name: &str, cidr: &str, length: u8) {
         let spec = IpPoolSpec { cidr: cidr.parse().unwrap(), block_size: Some(length), ..IpPoolSpec::default() };
-        let metadata = Metadata { name: name.into(), ..Metadata::default() };
-        self.put(ResourceKey::cluster(Kind::IpPool, name), Resource::IpPool(Object { metadata, spec }));
+        self.put(ResourceKey::cluster(Kind::IpPool, name), Resource::IpPool(IpPool::named(name, spec)));
     }
 
     fn set_ready(&self, ready: bool) {

@@ -11,7 +11,7 @@ use super::{Graph, Problem};
 use crate::net::{Port, Protocol};
 use crate::resource::{
     Action, DefaultAction, EndpointPort, EntityRule, HttpMatch, Kind, Metadata, NetworkPolicySpec, NetworkSetSpec,
-    Object, PolicyType, ProfileSpec, Resource, ResourceKey, Rule, TierSpec, WorkloadEndpointSpec,
+    Object, PolicyType, ProfileSpec, Resource, ResourceKey, Rule, Tier, TierSpec, WorkloadEndpointSpec,
 };
 use crate::testing::{Generator, HOST, Random};
 use crate::update::Update;
@@ -245,7 +245,7 @@ fn tier(name: &str, order: Option<f64>, default_action: Option<DefaultAction>) -
     let spec = TierSpec { order, default_action };
     Update {
         key: ResourceKey::cluster(Kind::Tier, name),
-        value: Some(Arc::new(Resource::Tier(Object { metadata: Metadata::default(), spec }))),
+        value: Some(Arc::new(Resource::Tier(Tier::new(Metadata::default(), spec)))),
     }
 }
 

@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 
 use super::{
     Action, DefaultAction, Fault, FelixConfigurationSpec, GoDuration, Kind, Metadata, Object, PolicyType, ProfileSpec,
-    Resource, Rule, StagedAction, WorkloadEndpointName,
+    Resource, Rule, StagedAction, Tier, TierSpec, WorkloadEndpointName,
 };
 
 /// The tier of a policy that names none.
@@ -125,10 +125,8 @@ impl Resource {
     /// The profile `projectcalico-default-allow`: every store has it, none stores it.
     pub fn default_allow_profile() -> Self {
         let allow = || vec![Rule { action: Action::Allow, ..Rule::default() }];
-        Self::Profile(Object {
-            metadata: Metadata { name: DEFAULT_ALLOW_PROFILE.into(), ..Metadata::default() },
-            spec: ProfileSpec { ingress: allow(), egress: allow(), labels_to_apply: BTreeMap::new() },
-        })
+        let spec = ProfileSpec { ingress: allow(), egress: allow(), labels_to_apply: BTreeMap::new() };
+        Self::Profile(Object::named(DEFAULT_ALLOW_PROFILE, spec))
     }
 
     /// The tier whose existence a policy needs.
@@ -146,10 +144,7 @@ impl Resource {
     /// The tiers that upstream creates in every cluster.
     pub fn initial_tiers() -> Vec<Self> {
         let tier = |(name, order, action): (&str, f64, DefaultAction)| {
-            Self::Tier(Object {
-                metadata: Metadata { name: name.into(), ..Metadata::default() },
-                spec: super::TierSpec { order: Some(order), default_action: Some(action) },
-            })
+            Self::Tier(Tier::named(name, TierSpec { order: Some(order), default_action: Some(action) }))
         };
         FIXED_TIERS.into_iter().map(tier).collect()
     }

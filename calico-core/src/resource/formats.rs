@@ -11,6 +11,7 @@ use super::check::{SUBDOMAIN, is_subdomain};
 use super::limit::{Flaw, Format};
 use crate::net::{Cidr, Family};
 use crate::selector::Selector;
+use crate::time::Timestamp;
 
 /// Text that a predicate accepts.
 fn when(is_right: bool) -> Result<(), Flaw> {
@@ -247,6 +248,40 @@ pub(super) static WIREGUARD_KEY: Format = Format {
     samples: &["jlkVyQYooZYzI2wFfNhSZez5eWh44yfq1wKVjLvSXgY="],
 };
 
+/// What a condition is about: a name, with or without whose it is.
+pub(super) static CONDITION_TYPE: Format = Format {
+    words: "a name such as Ready or example.com/Ready, of at most 316 characters",
+    check: |text| {
+        let (owner, name) = text.rsplit_once('/').map_or((None, text), |(owner, name)| (Some(owner), name));
+        let edge = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_alphanumeric);
+        let bytes = name.as_bytes();
+        let inside = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_.".contains(byte);
+        let named = edge(bytes.first()) && edge(bytes.last()) && bytes.iter().all(inside);
+        when(text.len() <= 316 && named && owner.is_none_or(is_subdomain))
+    },
+    samples: &["Ready", "example.com/Allocatable"],
+};
+
+/// Why a condition is as it is.
+pub(super) static CONDITION_REASON: Format = Format {
+    words: "a word of letters, digits, '_', ',', ':' that begins with a letter, of at most 1024 characters",
+    check: |text| {
+        let bytes = text.as_bytes();
+        let inside = |byte: &u8| byte.is_ascii_alphanumeric() || b"_,:".contains(byte);
+        let begins = bytes.first().is_some_and(u8::is_ascii_alphabetic);
+        let ends = bytes.last().is_some_and(|byte| byte.is_ascii_alphanumeric() || *byte == b'_');
+        when(text.len() <= 1024 && begins && ends && bytes.iter().all(inside))
+    },
+    samples: &["OK", "CIDROverlap"],
+};
+
+/// The schema's `date-time`, as Go reads it: RFC 3339 with its letters in upper case.
+pub(super) static DATE_TIME: Format = Format {
+    words: "a time such as 2026-01-02T03:04:05Z",
+    check: |text| when(!text.contains([' ', 't', 'z']) && Timestamp::parse_rfc3339(text).is_some()),
+    samples: &["2026-01-02T03:04:05Z", "2026-01-02T03:04:05.6+01:00"],
+};
+
 /// `containerID`.
 pub(super) static CONTAINER_ID: Format = Format {
     words: "letters, digits and '-', beginning and ending with a letter or digit",
@@ -284,7 +319,7 @@ mod tests {
 
     #[test]
     fn each_format_accepts_its_samples_and_refuses_what_upstream_refuses() {
-        let cases: [(&Format, &[&str]); 26] = [
+        let cases: [(&Format, &[&str]); 29] = [
             (&NAME, &["A", "-a", "a..b"]),
             (&SELECTOR, &["a ==", "global()"]),
             (&INTERFACE, &["", "eth 0", "0123456789abcdef", "eth*"]),
@@ -309,6 +344,12 @@ mod tests {
             (&REGION, &["a.b", "A", "a-"]),
             (&MAC, &["ee:ee:ee:ee:ee", "e:e:e:e:e:e", "gg:ee:ee:ee:ee:ee"]),
             (&WIREGUARD_KEY, &["", "abcd", "jlkVyQYooZYzI2wFfNhSZez5eWh44yfq1wKVjLvSXgY"]),
+            (&CONDITION_TYPE, &["", "a/b/c", "A.b/Ready", "-a", "a-", "/a", "a b"]),
+            (&CONDITION_REASON, &["", "1st", "a:", "not ready"]),
+            (
+                &DATE_TIME,
+                &["yesterday", "2026-01-02", "2026-13-02T03:04:05Z", "2026-01-02T03:04:05", "2026-01-02 03:04:05Z"],
+            ),
             (&CONTAINER_ID, &["-a", "a_b", ""]),
             (&CONNTRACK_TIMEOUT, &["auto", "5", "s", "1m30s", "1.5s"]),
         ];

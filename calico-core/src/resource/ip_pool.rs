@@ -7,7 +7,14 @@ use core::net::{IpAddr, Ipv4Addr};
 
 use serde::{Deserialize, Deserializer, Serialize};
 
+use super::{Conditions, ReportedObject};
 use crate::net::{Cidr, Family};
+
+/// An `IPPool`; whether it is [allocatable](ALLOCATABLE) is reported of it.
+pub type IpPool = ReportedObject<IpPoolSpec, Conditions>;
+
+/// The condition under which addresses may be taken from a pool: it overlaps no other, is not disabled and not about to go.
+pub const ALLOCATABLE: &str = "Allocatable";
 
 /// Specification of an `IPPool`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

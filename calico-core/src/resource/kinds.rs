@@ -14,10 +14,10 @@ use super::shape::{Field, Shape, field};
 use super::{
     API_VERSION, BgpConfigurationSpec, BgpFilterSpec, BgpPeerSpec, BlockAffinity, CalicoNodeStatusSpec,
     CalicoNodeStatusStatus, ClusterInformationSpec, FelixConfigurationSpec, GlobalNetworkPolicySpec, HostEndpointSpec,
-    IpPoolSpec, IpReservationSpec, IpamBlock, IpamConfig, IpamConfigurationSpec, IpamHandle,
+    IpPool, IpPoolSpec, IpReservationSpec, IpamBlock, IpamConfig, IpamConfigurationSpec, IpamHandle,
     KubeControllersConfigurationSpec, KubeControllersConfigurationStatus, LiveMigrationSpec, Metadata,
     NetworkPolicySpec, NetworkSetSpec, NodeSpec, NodeStatus, Object, ProfileSpec, ReportedObject,
-    StagedGlobalNetworkPolicySpec, StagedKubernetesNetworkPolicySpec, StagedNetworkPolicySpec, TierSpec,
+    StagedGlobalNetworkPolicySpec, StagedKubernetesNetworkPolicySpec, StagedNetworkPolicySpec, Tier, TierSpec,
     WorkloadEndpointSpec, schema,
 };
 
@@ -155,6 +155,15 @@ macro_rules! kinds {
                 }
             }
 
+            /// Takes over what was reported of `old`, an earlier state of the same object: who writes what is wanted by hand says
+            /// nothing of what is.
+            pub fn keep_status(&mut self, old: &Self) {
+                match (self, old) {
+                    $((Self::$variant(object), Self::$variant(old)) => object.keep_status(old),)*
+                    _ => {}
+                }
+            }
+
             /// The typed view as JSON: v3 objects with kind and version, IPAM's own kinds as they are stored.
             pub(super) fn typed_document(&self) -> Value {
                 match self {
@@ -182,7 +191,7 @@ kinds! {
         /// A host.
         Node("Node", "nodes", Cluster, ["no", "nos"]): ReportedObject<NodeSpec, NodeStatus> => NodeSpec;
         /// A range that workload addresses come from.
-        IpPool("IPPool", "ippools", Cluster, ["ipp", "ipps", "pool", "pools"]): Object<IpPoolSpec> => IpPoolSpec;
+        IpPool("IPPool", "ippools", Cluster, ["ipp", "ipps", "pool", "pools"]): IpPool => IpPoolSpec;
         /// A workload's interface.
         WorkloadEndpoint("WorkloadEndpoint", "workloadendpoints", Namespaced, ["wep", "weps"]):
             Object<WorkloadEndpointSpec> => WorkloadEndpointSpec;
@@ -191,7 +200,7 @@ kinds! {
         /// Default rules and labels that endpoints name.
         Profile("Profile", "profiles", Cluster, ["pro", "pros"]): Object<ProfileSpec> => ProfileSpec;
         /// An ordered group of policies.
-        Tier("Tier", "tiers", Cluster, []): Object<TierSpec> => TierSpec;
+        Tier("Tier", "tiers", Cluster, []): Tier => TierSpec;
         /// Policy for endpoints of one namespace.
         NetworkPolicy("NetworkPolicy", "networkpolicies", Namespaced, ["policy", "policies", "np", "pol", "pols"]):
             Object<NetworkPolicySpec> => NetworkPolicySpec;
@@ -282,6 +291,9 @@ impl Kind {
 /// Objects as users see them.
 trait Document {
     fn document(&self, kind: Kind) -> Value;
+
+    /// See [`Resource::keep_status`].
+    fn keep_status(&mut self, _old: &Self) {}
 }
 
 impl<S: Serialize> Document for Object<S> {
@@ -290,7 +302,7 @@ impl<S: Serialize> Document for Object<S> {
     }
 }
 
-impl<S: Serialize, T: Serialize + Default + PartialEq> Document for ReportedObject<S, T> {
+impl<S: Serialize, T: Serialize + Clone + Default + PartialEq> Document for ReportedObject<S, T> {
     fn document(&self, kind: Kind) -> Value {
         let mut document = document_of(kind, &self.metadata, &self.spec);
         if self.status != T::default()
@@ -299,6 +311,10 @@ impl<S: Serialize, T: Serialize + Default + PartialEq> Document for ReportedObje
             members.insert("status".into(), json_of(&self.status));
         }
         document
+    }
+
+    fn keep_status(&mut self, old: &Self) {
+        self.status = old.status.clone();
     }
 }
 

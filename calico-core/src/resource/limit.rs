@@ -34,6 +34,8 @@ pub(super) enum Limit {
     Items(usize, usize),
     /// A list of scalars in which nothing occurs twice.
     Unique,
+    /// A list of mappings in which no two say the same in this field.
+    UniqueIn(&'static str),
 }
 
 /// A form of text.
@@ -66,14 +68,16 @@ impl Limit {
                 faults.push(Fault::value(path, None, reason));
             }
             (Self::Unique, Value::Array(items)) => {
-                let mut earlier = BTreeSet::new();
-                for (index, item) in items.iter().enumerate() {
-                    if !earlier.insert(item.to_string()) {
-                        faults.push(Fault::value(path.index(index), shown(item), "given twice"));
-                    }
+                for (index, item) in twice(items.iter().map(Some)) {
+                    faults.push(Fault::value(path.index(index), shown(item), "given twice"));
                 }
             }
-            (Self::Items(..) | Self::Unique, _) => {}
+            (Self::UniqueIn(name), Value::Array(items)) => {
+                for (index, item) in twice(items.iter().map(|item| item.get(name))) {
+                    faults.push(Fault::value(path.index(index).field(name), shown(item), "given twice"));
+                }
+            }
+            (Self::Items(..) | Self::Unique | Self::UniqueIn(_), _) => {}
             (_, Value::Array(items)) => {
                 for (index, item) in items.iter().enumerate() {
                     self.scalar(item, &path.index(index), faults);
@@ -119,6 +123,13 @@ impl Limit {
             _ => {}
         }
     }
+}
+
+/// Those that are there already, with their positions.
+fn twice<'a>(items: impl Iterator<Item = Option<&'a Value>>) -> impl Iterator<Item = (usize, &'a Value)> {
+    let mut earlier = BTreeSet::new();
+    let indexed = items.enumerate().filter_map(|(index, item)| Some((index, item?)));
+    indexed.filter(move |(_, item)| !earlier.insert(item.to_string()))
 }
 
 #[cfg(test)]
@@ -168,5 +179,8 @@ mod tests {
         let mut many: Vec<Value> = (0..500_000).map(Value::from).collect();
         many.push(7.into());
         assert_eq!(paths(Limit::Unique, Value::Array(many)), ["x[500000]"]);
+        let keyed = |second: Value| paths(Limit::UniqueIn("k"), json!([{"k": "a", "v": 1}, {"v": 1}, {}, second]));
+        assert_eq!(keyed(json!({"k": "a", "v": 2})), ["x[3].k"]);
+        assert!(keyed(json!({"k": "b", "v": 1})).is_empty());
     }
 }

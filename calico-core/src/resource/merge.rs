@@ -107,13 +107,13 @@ impl Merge<'_> {
     /// The typed view leaves out a member that is empty to it. If it was empty to it in the older document too, then nobody deleted
     /// it, and what only the older document knows lives on.
     fn unknown_rest(&mut self, shape: &Shape, older: &Value, path: &Path<'_>) -> Option<Value> {
-        let is_empty = |value: &Value| value.as_object().is_some_and(Map::is_empty);
-        if !matches!((shape, older), (Shape::Struct(_), Value::Object(_))) || !is_empty(&shape.known_part(older)) {
+        if !matches!((shape, older), (Shape::Struct(_), Value::Object(_))) || !is_blank(&shape.known_part(older)) {
             self.lose(shape, older, path, &BTreeSet::new());
             return None;
         }
         let rest = self.value(shape, older, Value::Object(Map::new()), path);
-        (!is_empty(&rest)).then_some(rest)
+        let is_empty = rest.as_object().is_some_and(Map::is_empty);
+        (!is_empty).then_some(rest)
     }
 
     /// Notes what nobody knows in an older value that is not taken over, but what those in its place mention themselves.
@@ -121,6 +121,15 @@ impl Merge<'_> {
         let within = unknown_fields(shape, older, &Path::Root);
         let lost = unknown_fields(shape, older, path).zip(within).filter(|(_, within)| !mentioned.contains(within));
         self.lost.extend(lost.map(|(path, _)| path));
+    }
+}
+
+/// Whether a value says nothing: it holds no scalar and no element.
+fn is_blank(value: &Value) -> bool {
+    match value {
+        Value::Object(members) => members.values().all(is_blank),
+        Value::Array(elements) => elements.is_empty(),
+        _ => false,
     }
 }
 

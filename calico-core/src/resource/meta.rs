@@ -28,13 +28,23 @@ pub struct Metadata {
     /// Time of creation, RFC 3339 in UTC with whole seconds. Older writers emit `null`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub creation_timestamp: Option<String>,
+    /// When the object is to be gone, if that is wanted: it stays until everybody who holds it back (`finalizers`) lets go.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub deletion_timestamp: Option<String>,
     /// Labels that selectors match.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,
     /// Free annotations.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub annotations: BTreeMap<String, String>,
-    /// What of the stored metadata, or of the stored text as a whole, cannot be read; the object counts without it.
+    /// What of the stored metadata, of the stored text as a whole or of a tier's status cannot be read; the object counts without it.
     #[serde(skip)]
     pub unread: Box<[Fault]>,
+}
+
+impl Metadata {
+    /// With this name and nothing else.
+    pub fn named(name: &str) -> Self {
+        Self { name: name.into(), ..Self::default() }
+    }
 }

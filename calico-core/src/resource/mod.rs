@@ -19,6 +19,7 @@ mod bgp_peer;
 mod calico_node_status;
 mod check;
 mod cluster_information;
+mod condition;
 mod decode;
 mod defaults;
 mod duration;
@@ -73,6 +74,7 @@ pub use calico_node_status::{
 };
 pub use check::{SUBDOMAIN, is_subdomain};
 pub use cluster_information::ClusterInformationSpec;
+pub use condition::{Condition, Conditions};
 pub use defaults::{
     DEFAULT_ALLOW_PROFILE, DEFAULT_TIER, NAMESPACE_LABEL, ORCHESTRATOR_LABEL, SINGLE_NAME, TIER_LABEL, implied_types,
 };
@@ -82,7 +84,7 @@ pub use felix_configuration::{
     BpfConntrackTimeouts, FelixConfigurationSpec, HealthTimeoutOverride, ProtoPort, RouteTableIdRange, RouteTableRange,
 };
 pub use host_endpoint::{HostEndpointSpec, HostPort};
-pub use ip_pool::{AllowedUse, AssignmentMode, EncapMode, IpPoolSpec};
+pub use ip_pool::{ALLOCATABLE, AllowedUse, AssignmentMode, EncapMode, IpPool, IpPoolSpec};
 pub use ip_reservation::IpReservationSpec;
 pub use ipam::{AffinityState, AllocationAttribute, BlockAffinity, IpamBlock, IpamConfig, IpamHandle};
 pub use ipam_configuration::IpamConfigurationSpec;
@@ -110,7 +112,7 @@ pub use staged_kubernetes_policy::{
     LabelSelector, StagedKubernetesNetworkPolicySpec,
 };
 pub use staged_policy::{StagedAction, StagedGlobalNetworkPolicySpec, StagedNetworkPolicySpec};
-pub use tier::{DefaultAction, TierSpec};
+pub use tier::{DefaultAction, Tier, TierSpec};
 pub use unread::Unread;
 pub use workload_endpoint::{EndpointPort, IpNat, QosControls, WorkloadEndpointSpec};
 pub use workload_endpoint_name::{WorkloadEndpointName, WorkloadEndpointNameError};
@@ -130,6 +132,18 @@ pub struct Object<S> {
     pub spec: S,
 }
 
+impl<S> Object<S> {
+    /// Of these parts.
+    pub const fn new(metadata: Metadata, spec: S) -> Self {
+        Self { metadata, spec }
+    }
+
+    /// Of this name, without a namespace.
+    pub fn named(name: &str, spec: S) -> Self {
+        Self::new(Metadata::named(name), spec)
+    }
+}
+
 /// A v3 object that somebody reports on: as [`Object`], and what was found.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[expect(clippy::exhaustive_structs, reason = "callers build objects with literals; the shape is the API's own")]
@@ -143,6 +157,18 @@ pub struct ReportedObject<S, T> {
     /// What was found.
     #[serde(default = "T::default", bound(deserialize = "T: Default + Deserialize<'de>"))]
     pub status: T,
+}
+
+impl<S, T: Default> ReportedObject<S, T> {
+    /// Of these parts, with nothing reported yet.
+    pub fn new(metadata: Metadata, spec: S) -> Self {
+        Self { metadata, spec, status: T::default() }
+    }
+
+    /// Of this name, without a namespace, with nothing reported yet.
+    pub fn named(name: &str, spec: S) -> Self {
+        Self::new(Metadata::named(name), spec)
+    }
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use core::net::{IpAddr, Ipv4Addr};
 
 use serde_json::Value;
 
-use super::{IpPoolSpec, Kind, Metadata, Object, Resource};
+use super::{IpPool, IpPoolSpec, Kind, Metadata, Resource};
 use crate::net::Cidr;
 
 impl Resource {
@@ -32,7 +32,7 @@ impl Resource {
         let anywhere = || Cidr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0).filter(|_| disable_bgp_export);
         let cidr = cidr.or_else(anywhere)?;
         let spec = IpPoolSpec { cidr, disable_bgp_export, disabled: true, ..IpPoolSpec::default() };
-        Some(Self::IpPool(Object { metadata: Metadata::default(), spec }))
+        Some(Self::IpPool(IpPool::new(Metadata::default(), spec)))
     }
 }
 

@@ -27,7 +27,7 @@ fn suggested(limits: &[Limit]) -> Vec<Value> {
             Limit::OneOf(words) | Limit::AnyCase(words) => values.extend(words.iter().map(|word| json!(word))),
             Limit::Text(format) => values.extend(format.samples.iter().map(|sample| json!(sample))),
             Limit::SomeAs => values.push(json!(64512)),
-            Limit::Length(_) | Limit::Items(..) | Limit::Unique => {}
+            Limit::Length(_) | Limit::Items(..) | Limit::Unique | Limit::UniqueIn(_) => {}
         }
     }
     values
@@ -71,6 +71,9 @@ fn value(shape: &Shape, limits: &[Limit], dice: &mut Dice) -> Option<Value> {
                 _ => None,
             });
             items.truncate(most.unwrap_or(usize::MAX));
+            if !fits(limits, &Value::Array(items.clone())) {
+                items.truncate(1);
+            }
             Some(Value::Array(items))
         }
         Shape::Struct(fields) => Some(Value::Object(members(fields, dice, 3))),
@@ -113,7 +116,8 @@ fn manifest(kind: Kind, seed: u64, one_in: usize) -> Value {
     if kind == Kind::WorkloadEndpoint {
         metadata["name"] = json!("");
     }
-    json!({"kind": kind.name(), "apiVersion": API_VERSION, "metadata": metadata, "spec": spec})
+    let status = Value::Object(if one_in > 0 { members(part(kind, "status"), &mut dice, one_in) } else { Map::new() });
+    json!({"kind": kind.name(), "apiVersion": API_VERSION, "metadata": metadata, "spec": spec, "status": status})
 }
 
 /// Removes what most often breaks a rule between fields, so that not nearly all documents are refused.

@@ -14,7 +14,7 @@ use super::model::Shaped;
 use super::order::Order;
 use super::shape::{Field, Shape, field, leaf, of, required};
 use super::{
-    Action, AffinityState, AllocationAttribute, AllowedUse, AssignmentMode, DefaultAction, EncapMode,
+    Action, AffinityState, AllocationAttribute, AllowedUse, AssignmentMode, Conditions, DefaultAction, EncapMode,
     GlobalNetworkPolicySpec, HttpMatch, IpNat, IpPoolSpec, NetworkPolicySpec, NetworkSetSpec, PolicyType, ProfileSpec,
     QosControls, RuleMetadata, StagedAction, StagedGlobalNetworkPolicySpec, StagedNetworkPolicySpec, TierSpec,
     WorkloadEndpointSpec,
@@ -64,28 +64,29 @@ pub(super) const METADATA: Shape = Shape::Struct(&[
     field("uid", TEXT),
     field("resourceVersion", TEXT),
     field("creationTimestamp", TEXT),
+    field("deletionTimestamp", TEXT),
     field("labels", Shape::TextMap),
     field("annotations", Shape::TextMap),
     field("generateName", Shape::Carried),
     field("selfLink", Shape::Carried),
     field("generation", Shape::Carried),
-    field("deletionTimestamp", Shape::Carried),
     field("deletionGracePeriodSeconds", Shape::Carried),
     field("finalizers", Shape::Carried),
     field("ownerReferences", Shape::Carried),
     field("managedFields", Shape::Carried),
 ]);
 
-/// The fields of a specification that has a struct written by hand.
+/// The fields of a specification that has a struct written by hand, and the type of the status beside it.
 macro_rules! specification {
-    ($spec:ty: $($field:expr),+ $(,)?) => {
+    ($spec:ty $(=> $status:ty)?: $($field:expr),+ $(,)?) => {
         impl Specification for $spec {
             const FIELDS: &'static [Field] = &[$($field),+];
+            $(const STATUS: Shape = <$status>::SHAPE;)?
         }
     };
 }
 
-specification![IpPoolSpec:
+specification![IpPoolSpec => Conditions:
     required("cidr", Shape::Leaf { stored: of::<Cidr>, manifest: strict_cidr }),
     field("vxlanMode", leaf(of::<EncapMode>)),
     field("ipipMode", leaf(of::<EncapMode>)),
@@ -133,7 +134,7 @@ specification![WorkloadEndpointSpec:
 
 specification![ProfileSpec: field("ingress", RULES), field("egress", RULES), field("labelsToApply", Shape::TextMap)];
 
-specification![TierSpec: field("order", NUMBER), field("defaultAction", leaf(of::<DefaultAction>))];
+specification![TierSpec => Conditions: field("order", NUMBER), field("defaultAction", leaf(of::<DefaultAction>))];
 
 /// The fields that all policies have, and further ones.
 macro_rules! policy {

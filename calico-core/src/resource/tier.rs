@@ -2,6 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::{Conditions, ReportedObject};
+
+/// A `Tier`; `Ready` is reported of it.
+pub type Tier = ReportedObject<TierSpec, Conditions>;
+
 /// Specification of a `Tier`.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]

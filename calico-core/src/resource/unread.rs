@@ -12,7 +12,7 @@
 //! known. So do labels that a profile hands down.
 //!
 //! Only where a policy's own selectors, order, types or tier cannot be read is it refused altogether: whom it concerns is then
-//! anybody's guess. The header does not matter ([`header`]).
+//! anybody's guess. The header does not matter ([`header`]), nor what is reported of a tier.
 //!
 //! A network set keeps the prefixes that can be read: were it absent for one bad entry, rules that deny its members would deny
 //! nobody.
@@ -77,8 +77,8 @@ pub(super) fn mark_unknown(resource: &mut Resource, document: &Value) {
     }
 }
 
-/// Reads a document that `read` refuses for `faults`, if those are of rules, prefixes or metadata alone: without the parts that are
-/// refused.
+/// Reads a document that `read` refuses for `faults`, if those are of rules, prefixes, metadata or a tier's status alone: without
+/// the parts that are refused.
 pub(super) fn salvage(
     kind: Kind,
     document: &Value,
@@ -90,13 +90,13 @@ pub(super) fn salvage(
         return Err(faults);
     }
     let mut rest = document.clone();
-    let Some(of_header) = header::keep_readable(kind, &mut rest) else { return Err(faults) };
+    let Some(mut of_header) = header::keep_readable(kind, &mut rest) else { return Err(faults) };
     let found = match read(&rest) {
         Ok(mut resource) => {
             mark_unknown(&mut resource, document);
             Ok(resource)
         }
-        Err(further) if kind == Kind::Tier => Err(further),
+        Err(further) if kind == Kind::Tier => without_status(rest, further, &mut of_header, read),
         Err(further) if is_set => salvage_nets(&rest, further, read),
         Err(further) => salvage_rules(kind, &rest, further, read),
     };
@@ -109,6 +109,24 @@ pub(super) fn salvage(
         }
         Err(further) => Err(of_header.into_iter().chain(further).collect()),
     }
+}
+
+/// A tier of which what is reported cannot be read: that decides nothing, so it goes the way of metadata.
+fn without_status(
+    mut document: Value,
+    faults: Vec<Fault>,
+    of_header: &mut Vec<Fault>,
+    read: impl Fn(&Value) -> Result<Resource, Vec<Fault>>,
+) -> Result<Resource, Vec<Fault>> {
+    if !faults.iter().all(|fault| fault.path.split(['.', '[']).next() == Some("status")) {
+        return Err(faults);
+    }
+    if let Some(members) = document.as_object_mut() {
+        members.shift_remove("status");
+    }
+    let resource = read(&document)?;
+    of_header.extend(faults);
+    Ok(resource)
 }
 
 /// The rules that can be read, and what can be read of the others.

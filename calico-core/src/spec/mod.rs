@@ -18,7 +18,7 @@ use crate::flow::{Decision, Flow};
 use crate::render::EndpointToHost;
 use crate::resource::{
     Action, DEFAULT_TIER, DefaultAction, Kind, NAMESPACE_LABEL, Object, PolicyType, ProfileSpec, Resource, ResourceKey,
-    Rule, TierSpec, WorkloadEndpointSpec, implied_types,
+    Rule, Tier, WorkloadEndpointSpec, implied_types,
 };
 use crate::selector::{Inherited, Selector};
 
@@ -28,7 +28,7 @@ pub struct Cluster {
     settings: Settings,
     endpoints: Vec<Object<WorkloadEndpointSpec>>,
     policies: Vec<Policy>,
-    tiers: Vec<Object<TierSpec>>,
+    tiers: Vec<Tier>,
     profiles: Vec<Object<ProfileSpec>>,
     network_sets: Vec<NetworkSet>,
 }

@@ -15,7 +15,7 @@ use crate::net::{Cidr, Port, PortRange, Protocol};
 use crate::resource::{
     Action, DefaultAction, EndpointPort, EntityRule, Fault, GlobalNetworkPolicySpec, HttpMatch, Icmp, Kind, Metadata,
     NAMESPACE_LABEL, NetworkPolicySpec, NetworkSetSpec, Object, PolicyType, ProfileSpec, Resource, ResourceKey, Rule,
-    ServiceAccountMatch, ServiceMatch, TierSpec, Unread, WorkloadEndpointSpec,
+    ServiceAccountMatch, ServiceMatch, Tier, TierSpec, Unread, WorkloadEndpointSpec,
 };
 use crate::update::Update;
 
@@ -123,7 +123,7 @@ impl Generator {
             Kind::GlobalNetworkPolicy => {
                 Resource::GlobalNetworkPolicy(Object { metadata, spec: self.global_network_policy() })
             }
-            _ => Resource::Tier(Object { metadata, spec: self.tier() }),
+            _ => Resource::Tier(Tier::new(metadata, self.tier())),
         }
     }
 

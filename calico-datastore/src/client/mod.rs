@@ -287,6 +287,9 @@ impl Prepared {
         rules::before_update(&read.resource, &resource)?;
         let (base, lost) = match document {
             Some(document) => {
+                if document.get("status").is_none() {
+                    resource.keep_status(&read.resource);
+                }
                 let merged = merge_newer(resource.kind(), &read.raw, document);
                 (Arc::new(merged.document.into()), merged.lost)
             }

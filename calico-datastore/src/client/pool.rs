@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use calico_core::net::Cidr;
-use calico_core::resource::{AllowedUse, Fault, IpPoolSpec, Kind, Object, Resource, ResourceKey};
+use calico_core::resource::{AllowedUse, Fault, IpPool, IpPoolSpec, Kind, Resource, ResourceKey};
 
 use super::{ClientError, claims};
 use crate::store::entry_key;
@@ -13,8 +13,8 @@ use crate::{Datastore, DatastoreError, Entry, Precondition, Revision, Scope, Wri
 /// for stored beside those that are.
 pub(super) async fn before_create(
     store: &dyn Datastore,
-    new: &Object<IpPoolSpec>,
-    made: &[Object<IpPoolSpec>],
+    new: &IpPool,
+    made: &[IpPool],
 ) -> Result<Precondition, ClientError> {
     let cidr = new.spec.cidr;
     let refused = |reason: String| Err(Fault::value("spec.cidr", Some(cidr.to_string()), reason).into());
@@ -53,7 +53,7 @@ fn range_of(entry: &Entry) -> Option<Cidr> {
     }
 }
 
-pub(super) fn before_update(old: &Object<IpPoolSpec>, new: &Object<IpPoolSpec>) -> Result<(), ClientError> {
+pub(super) fn before_update(old: &IpPool, new: &IpPool) -> Result<(), ClientError> {
     let (old, new) = (&old.spec, &new.spec);
     let mut faults = Vec::new();
     if old.cidr != new.cidr {

@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use calico_core::resource::{IpPoolSpec, Kind, Object, Resource, ResourceKey};
+use calico_core::resource::{IpPool, Kind, Resource, ResourceKey};
 
 use serde_json::Value;
 
@@ -50,7 +50,7 @@ pub(super) struct Made {
     /// BGP filters that are not stored yet.
     pub(super) filters: BTreeSet<String>,
     /// Pools that are not stored yet.
-    pub(super) pools: Vec<Object<IpPoolSpec>>,
+    pub(super) pools: Vec<IpPool>,
 }
 
 /// A series of writes that are not carried out.

@@ -5,7 +5,7 @@ mod kinds;
 use std::sync::Mutex;
 
 use calico_core::resource::{
-    AllowedUse, DEFAULT_ALLOW_PROFILE, GlobalNetworkPolicySpec, IpPoolSpec, IpamBlock, Metadata, Object,
+    AllowedUse, DEFAULT_ALLOW_PROFILE, GlobalNetworkPolicySpec, IpPool, IpPoolSpec, IpamBlock, Metadata, Object,
     WorkloadEndpointSpec,
 };
 use calico_core::time::Timestamp;
@@ -51,7 +51,7 @@ fn policy(name: &str, tier: &str) -> Resource {
 
 fn pool(name: &str, cidr: &str) -> Resource {
     let spec = IpPoolSpec { cidr: cidr.parse().unwrap(), ..IpPoolSpec::default() };
-    Resource::IpPool(Object { metadata: metadata(name), spec })
+    Resource::IpPool(IpPool::named(name, spec))
 }
 
 fn user_tier(name: &str, order: f64) -> Resource {
@@ -131,19 +131,51 @@ async fn a_users_document_brings_what_the_model_does_not_know() {
     let (store, client) = client();
     let newer = json!({
         "kind": "Tier", "apiVersion": "projectcalico.org/v3", "metadata": {"name": "t"},
-        "spec": {"order": 1, "later": "stored"}, "status": {"conditions": []},
+        "spec": {"order": 1, "later": "stored"},
     });
     store.inject(tier("t", 1.0).0, newer.to_string().as_bytes());
     client.apply(user_tier("t", 2.0)).await.unwrap();
     let raw = store.get(&tier("t", 1.0).0).await.unwrap().raw;
-    assert_eq!((&raw["spec"]["later"], &raw["status"]), (&json!("stored"), &json!({"conditions": []})));
+    assert_eq!(raw["spec"]["later"], json!("stored"));
 
     let given = json!({"metadata": {"name": "t", "finalizers": ["a/b"]}, "spec": {"order": 3, "later": "given"}});
     let draft = Draft { resource: user_tier("t", 3.0), document: Some(given) };
     client.apply(draft).await.unwrap();
     let raw = store.get(&tier("t", 1.0).0).await.unwrap().raw;
     assert_eq!((&raw["spec"]["later"], &raw["spec"]["order"]), (&json!("given"), &json!(3)));
-    assert_eq!((&raw["metadata"]["finalizers"], &raw["status"]), (&json!(["a/b"]), &json!({"conditions": []})));
+    assert_eq!(raw["metadata"]["finalizers"], json!(["a/b"]));
+}
+
+/// Who says what is wanted, by hand, does not take away what is reported; a document that has a status means it.
+#[tokio::test]
+async fn a_users_document_without_a_status_leaves_it() {
+    let (store, client) = client();
+    let ready = json!({"type": "Ready", "status": "True", "lastTransitionTime": "2026-01-02T03:04:05Z", "reason": "OK",
+                       "message": "", "later": 1});
+    let cases = [
+        (Kind::Tier, json!({"order": 1}), json!({"conditions": [ready], "later": 2})),
+        (Kind::IpPool, json!({"cidr": "10.0.0.0/16"}), json!({"conditions": [ready]})),
+        (Kind::Node, json!({}), json!({"podCIDRs": ["10.0.0.0/24"]})),
+    ];
+    for (kind, spec, status) in cases {
+        let key = ResourceKey::cluster(kind, "x");
+        let document = |labels: Value| {
+            json!({"kind": kind.name(), "apiVersion": "projectcalico.org/v3", "spec": spec,
+                   "metadata": {"name": "x", "labels": labels}})
+        };
+        let mut stored = document(json!({}));
+        stored["status"] = status.clone();
+        store.inject(key.clone(), stored.to_string().as_bytes());
+        let apply = async |document: Value| {
+            let resource = Resource::decode_strict(kind, &document, Some(&stored)).unwrap();
+            client.apply(Draft { resource, document: Some(document) }).await.unwrap();
+            store.get(&key).await.unwrap().raw["status"].clone()
+        };
+        assert_eq!(apply(document(json!({"a": "b"}))).await, status, "{kind}");
+        let mut with_status = document(json!({"a": "c"}));
+        with_status["status"] = json!({});
+        assert_ne!(apply(with_status).await, status, "{kind}");
+    }
 }
 
 #[tokio::test]

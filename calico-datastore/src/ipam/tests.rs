@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use calico_core::ipam::{Assign, HeldBy, ReleaseHandle};
 use calico_core::net::Cidr;
-use calico_core::resource::{IpPoolSpec, IpamHandle, Kind, Metadata, Object, Resource, ResourceKey};
+use calico_core::resource::{IpPool, IpPoolSpec, IpamHandle, Kind, Resource, ResourceKey};
 use serde_json::Value;
 
 use super::conformance::{NOW, request};
@@ -18,12 +18,11 @@ async fn with_pools(store: Arc<dyn Datastore>, pools: &[(&str, u8)]) -> Arc<dyn 
     let writes = pools.iter().enumerate().map(|(index, (cidr, length))| {
         let name = format!("pool-{index}");
         let spec = IpPoolSpec { cidr: cidr.parse().unwrap(), block_size: Some(*length), ..IpPoolSpec::default() };
-        let metadata = Metadata { name: name.clone(), ..Metadata::default() };
         Write {
             key: ResourceKey::cluster(Kind::IpPool, &name),
             precondition: Precondition::Absent,
             change: Change::Put {
-                resource: Arc::new(Resource::IpPool(Object { metadata, spec })),
+                resource: Arc::new(Resource::IpPool(IpPool::named(&name, spec))),
                 base: None,
                 ttl: None,
             },

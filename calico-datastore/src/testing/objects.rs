@@ -5,14 +5,13 @@ use std::sync::Arc;
 use calico_core::net::Cidr;
 use calico_core::resource::{
     AffinityOwner, AffinityState, BlockAffinity, IpamBlock, IpamHandle, Kind, Metadata, NetworkSetSpec, Object,
-    Resource, ResourceKey, TierSpec,
+    Resource, ResourceKey, Tier, TierSpec,
 };
 
 /// A tier: its key and itself.
 pub fn tier(name: &str, order: f64) -> (ResourceKey, Arc<Resource>) {
-    let metadata = Metadata { name: name.to_owned(), ..Metadata::default() };
     let spec = TierSpec { order: Some(order), ..TierSpec::default() };
-    (ResourceKey::cluster(Kind::Tier, name), Arc::new(Resource::Tier(Object { metadata, spec })))
+    (ResourceKey::cluster(Kind::Tier, name), Arc::new(Resource::Tier(Tier::named(name, spec))))
 }
 
 /// A network set in a namespace: its key and itself.

@@ -81,7 +81,7 @@ fn is_locked(update: &Update) -> bool {
 mod tests {
     use std::sync::Arc;
 
-    use calico_core::resource::{ClusterInformationSpec, Object, TierSpec};
+    use calico_core::resource::{ClusterInformationSpec, Object, Tier, TierSpec};
 
     use super::*;
 
@@ -93,10 +93,9 @@ mod tests {
     }
 
     fn tier(name: &str, order: Option<f64>) -> Update {
-        let tier = |order| {
-            Resource::Tier(Object { spec: TierSpec { order: Some(order), ..TierSpec::default() }, ..Object::default() })
-        };
-        Update { key: ResourceKey::cluster(Kind::Tier, name), value: order.map(|order| Arc::new(tier(order))) }
+        let tier = |order| Tier::named(name, TierSpec { order: Some(order), ..TierSpec::default() });
+        let value = order.map(|order| Arc::new(Resource::Tier(tier(order))));
+        Update { key: ResourceKey::cluster(Kind::Tier, name), value }
     }
 
     fn open() -> Gate {

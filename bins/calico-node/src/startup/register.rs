@@ -5,7 +5,7 @@
 
 use calico_core::net::AsNumber;
 use calico_core::resource::{
-    IpPoolSpec, Kind, NodeAddress, NodeBgpSpec, NodeSpec, NodeStatus, Object, ReportedObject, Resource, ResourceKey,
+    IpPool, IpPoolSpec, Kind, NodeAddress, NodeBgpSpec, NodeSpec, NodeStatus, ReportedObject, Resource, ResourceKey,
 };
 use calico_datastore::Scope;
 use calico_datastore::client::{Client, ClientError};
@@ -227,9 +227,7 @@ impl Registration {
         }
         let spec =
             IpPoolSpec { cidr, nat_outgoing: true, block_size: Some(self.pool_block_size), ..IpPoolSpec::default() };
-        let mut pool = Object { spec, ..Object::default() };
-        pool.metadata.name = DEFAULT_POOL.into();
-        match client.create(Resource::IpPool(pool)).await {
+        match client.create(Resource::IpPool(IpPool::named(DEFAULT_POOL, spec))).await {
             Ok(_) => info!(%cidr, "made the default pool"),
             Err(error) if error.is_conflict() => {}
             Err(error) => return Err(fail(error)),

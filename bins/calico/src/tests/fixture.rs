@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use calico_core::resource::{IpPoolSpec, Kind, Metadata, Object, Resource, ResourceKey};
+use calico_core::resource::{IpPool, IpPoolSpec, Kind, Resource, ResourceKey};
 use calico_dataplane::netns::Netns;
 use calico_dataplane::testing::netns::scratch;
 use calico_datastore::sqlite::SqliteStore;
@@ -102,8 +102,7 @@ impl Scene {
 pub(super) async fn put_pools(store: &Arc<dyn Datastore>) {
     let pool = |name: &str, cidr: &str| {
         let spec = IpPoolSpec { cidr: cidr.parse().unwrap(), ..IpPoolSpec::default() };
-        let metadata = Metadata { name: name.into(), ..Metadata::default() };
-        let resource = Arc::new(Resource::IpPool(Object { metadata, spec }));
+        let resource = Arc::new(Resource::IpPool(IpPool::named(name, spec)));
         Write {
             key: ResourceKey::cluster(Kind::IpPool, name),
             precondition: Precondition::Absent,

@@ -3,7 +3,7 @@ use alloc::string::ToString;
 use proptest::prelude::*;
 
 use super::*;
-use crate::resource::{AffinityState, BlockAffinity, IpPoolSpec, NodeBgpSpec, Object, ReportedObject};
+use crate::resource::{AffinityState, BlockAffinity, IpPool, IpPoolSpec, NodeBgpSpec, Object, ReportedObject};
 
 fn node(name: &str, address: &str, as_number: Option<u32>, reflector: bool) -> Update {
     let spec = NodeSpec {
@@ -21,7 +21,7 @@ fn node(name: &str, address: &str, as_number: Option<u32>, reflector: bool) -> U
 
 fn pool(name: &str, cidr: &str, disable_bgp_export: bool) -> Update {
     let spec = IpPoolSpec { cidr: cidr.parse().unwrap(), disable_bgp_export, ..IpPoolSpec::default() };
-    let value = Some(Arc::new(Resource::IpPool(Object { spec, ..Object::default() })));
+    let value = Some(Arc::new(Resource::IpPool(IpPool { spec, ..IpPool::default() })));
     Update { key: ResourceKey::cluster(Kind::IpPool, name), value }
 }
 

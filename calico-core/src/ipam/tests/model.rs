@@ -13,8 +13,8 @@ use crate::ipam::{
 };
 use crate::net::Cidr;
 use crate::resource::{
-    AffinityOwner, AllowedUse, BlockAffinity, IpPoolSpec, IpamBlock, IpamConfig, IpamHandle, Kind, Metadata, Object,
-    ReportedObject, Resource, ResourceKey,
+    AffinityOwner, AllowedUse, BlockAffinity, IpPool, IpPoolSpec, IpamBlock, IpamConfig, IpamHandle, Kind, Metadata,
+    NodeSpec, ReportedObject, Resource, ResourceKey,
 };
 use crate::time::Timestamp;
 
@@ -39,17 +39,14 @@ impl Model {
     }
 
     pub(super) fn put_pool(&mut self, name: &str, spec: IpPoolSpec) {
-        let metadata = Metadata { name: name.into(), ..Default::default() };
-        self.put(ResourceKey::cluster(Kind::IpPool, name), Resource::IpPool(Object { metadata, spec }));
+        self.put(ResourceKey::cluster(Kind::IpPool, name), Resource::IpPool(IpPool::named(name, spec)));
     }
 
     pub(super) fn put_node(&mut self, name: &str, labels: &[(&str, &str)]) {
         let labels = labels.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect();
         let metadata = Metadata { name: name.into(), labels, ..Default::default() };
-        self.put(
-            ResourceKey::cluster(Kind::Node, name),
-            Resource::Node(ReportedObject { metadata, ..Default::default() }),
-        );
+        let node = ReportedObject::new(metadata, NodeSpec::default());
+        self.put(ResourceKey::cluster(Kind::Node, name), Resource::Node(node));
     }
 
     pub(super) fn put_config(&mut self, config: IpamConfig) {

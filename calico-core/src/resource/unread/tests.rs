@@ -232,6 +232,23 @@ fn a_header_that_cannot_be_read_takes_no_policy_away() {
 }
 
 #[test]
+fn what_is_reported_of_a_tier_takes_it_not_away() {
+    for (status, path) in [
+        (json!(7), "status"),
+        (json!({"conditions": {}}), "status.conditions"),
+        (json!({"conditions": [{"type": 1}]}), "status.conditions[0].type"),
+    ] {
+        let tier = json!({"metadata": 7, "spec": {"order": 3}, "status": status});
+        let Ok(Resource::Tier(tier)) = Resource::decode(Kind::Tier, &tier) else { panic!("{tier}") };
+        assert_eq!(tier.spec.order, Some(3.0));
+        let unread: Vec<_> = tier.metadata.unread.iter().map(|fault| fault.path.as_str()).collect();
+        assert_eq!(unread[..2], ["metadata", path]);
+        let wrong = json!({"spec": {"order": "x"}, "status": status});
+        assert!(Resource::decode(Kind::Tier, &wrong).is_err());
+    }
+}
+
+#[test]
 fn rules_that_are_no_list_deny_their_direction() {
     for stored in [json!({}), json!("Deny"), json!(7)] {
         for (list, types) in [("ingress", None), ("egress", Some(json!(["Ingress", "Egress"])))] {

@@ -188,6 +188,6 @@ model! {
 impl Older for Tier {
     fn convert(self) -> Result<Resource, Fault> {
         let spec = v3::TierSpec { order: self.spec.order, ..v3::TierSpec::default() };
-        Ok(Resource::Tier(v3::Object { metadata: named(names::converted(&self.metadata.name)), spec }))
+        Ok(Resource::Tier(v3::Tier::new(named(names::converted(&self.metadata.name)), spec)))
     }
 }

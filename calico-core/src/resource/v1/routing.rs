@@ -83,7 +83,7 @@ impl Older for IpPool {
             allowed_uses: [v3::AllowedUse::Workload, v3::AllowedUse::Tunnel].into(),
             assignment_mode: v3::AssignmentMode::Automatic,
         };
-        Ok(Resource::IpPool(v3::Object { metadata: named(names::of_cidr(&cidr)), spec }))
+        Ok(Resource::IpPool(v3::IpPool::new(named(names::of_cidr(&cidr)), spec)))
     }
 }
 
@@ -205,7 +205,7 @@ impl Older for Node {
         });
         let spec = v3::NodeSpec { bgp: bgp.transpose()?, orch_refs: self.spec.orch_refs, ..v3::NodeSpec::default() };
         let metadata = named(names::normalised(&self.metadata.name));
-        Ok(Resource::Node(v3::ReportedObject { metadata, spec, status: v3::NodeStatus::default() }))
+        Ok(Resource::Node(v3::ReportedObject::new(metadata, spec)))
     }
 }
 

@@ -397,7 +397,7 @@ async fn a_pool_keeps(store: Arc<dyn Datastore>) {
             allowed_uses: uses.to_vec(),
             ..IpPoolSpec::default()
         };
-        Resource::IpPool(Object { metadata: metadata("a"), spec })
+        Resource::IpPool(IpPool::named("a", spec))
     };
     let workload = [AllowedUse::Workload];
     client.create(changed("fd00::/64", None, &workload)).await.unwrap();
