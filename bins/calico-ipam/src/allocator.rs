@@ -120,13 +120,13 @@ impl Allocator {
     }
 }
 
-/// Whether an ADD could be served: the datastore answers and has a pool that is not disabled.
+/// Whether an ADD could be served: the datastore answers and has a pool that may be used.
 pub async fn status(store: &dyn Datastore) -> Result<(), CniError> {
     let unavailable = |message: String| CniError::new(ErrorCode::NotAvailable, message);
     let listing = store.list(&Scope::Kind(Kind::IpPool)).await;
     let listing = listing.map_err(|error| unavailable(datastore_failure("cannot list IP pools", &error).msg))?;
     let mut pools = listing.entries.iter().flatten();
-    let is_usable = |resource: &Resource| matches!(resource, Resource::IpPool(pool) if !pool.spec.disabled);
+    let is_usable = |resource: &Resource| matches!(resource, Resource::IpPool(pool) if pool.is_allocatable());
     if pools.any(|stored| is_usable(&stored.resource)) {
         return Ok(());
     }

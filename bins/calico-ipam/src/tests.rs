@@ -163,6 +163,28 @@ fn families_pools_and_certain_addresses() {
 }
 
 #[test]
+fn a_pool_that_is_not_allocatable_serves_only_who_has_an_address() {
+    let mut scene = Scene::new();
+    let conf = scene.conf();
+    let result = scene.add(&conf);
+    for name in ["four", "six"] {
+        let key = ResourceKey::cluster(Kind::IpPool, name);
+        let mut document = (**block_on(async { scene.store().get(&key).await.unwrap() }).raw).clone();
+        document["status"] =
+            json!({"conditions": [{"type": "Allocatable", "status": "False", "reason": "CIDROverlap"}]});
+        scene.put(key, Resource::decode(Kind::IpPool, &document).unwrap());
+    }
+    assert_eq!(scene.fails("STATUS", &conf), (50, "there is no enabled IPPool to assign addresses from".into()));
+    assert_eq!(scene.add(&conf), result, "again, the same");
+    scene.variables.insert("CNI_CONTAINERID".into(), "c2".into());
+    let (code, message) = scene.fails("ADD", &conf);
+    assert!(code == 7 && message.contains("why a pool's status says"), "{code} {message}");
+    scene.variables.insert("CNI_CONTAINERID".into(), "c1".into());
+    assert_eq!(scene.act("DEL", &conf), (0, String::new()));
+    assert_eq!(scene.fails("ADD", &conf).0, 7, "it was given back");
+}
+
+#[test]
 fn a_full_pool_assigns_nothing_of_either_family() {
     let mut scene = Scene::new();
     let mut conf = scene.conf();

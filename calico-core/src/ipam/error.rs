@@ -13,7 +13,10 @@ use crate::resource::{AllowedUse, ResourceKey};
 #[non_exhaustive]
 pub enum IpamError {
     /// No pool of the family is enabled.
-    #[error("cannot find a qualified ippool: no enabled {family} pool exists; create an IPPool or enable one")]
+    #[error(
+        "cannot find a qualified ippool: no enabled {family} pool exists; create an IPPool, enable one, or see why a pool's status \
+         says that it is not Allocatable"
+    )]
     NoPool {
         /// Family asked for.
         family: Family,

@@ -1,7 +1,7 @@
 //! Which pools a request may draw from, and in which order.
 //!
 //! Order is that of the datastore's list, by name: users rely on the first pool to fill first. Pools named by the request must be
-//! enabled but need not select the node; the intended use is checked in either case (as upstream's `determinePools`).
+//! enabled ([`IpPool::is_allocatable`]) but need not select the node; the intended use is checked in either case (as upstream's `determinePools`).
 //!
 //! A pool with a namespace selector serves requests whose namespace's labels are known, and no others. (Upstream takes an unknown
 //! namespace for one without labels, which `!has(x)` selects.)
@@ -16,7 +16,7 @@ use super::machine::{Halt, Picture, Seen};
 use super::{Found, IpamError, Query};
 use crate::ipam::address;
 use crate::net::{Cidr, Family};
-use crate::resource::{AllowedUse, AssignmentMode, IpPoolSpec, Kind, Resource, ResourceKey};
+use crate::resource::{AllowedUse, AssignmentMode, IpPool, IpPoolSpec, Kind, Resource, ResourceKey};
 use crate::selector::Selector;
 
 /// A pool as a request names it.
@@ -76,22 +76,25 @@ pub(super) fn holding(picture: &Picture, address: core::net::IpAddr) -> Result<O
     Ok(enabled(picture)?.into_iter().map(|(_, pool)| pool).find(|pool| pool.cidr.contains(address)))
 }
 
-/// Every pool that can be cut into blocks, disabled ones as well.
-pub(super) fn all(picture: &Picture) -> Result<Vec<(&str, &IpPoolSpec)>, Halt> {
+/// Every pool that can be cut into blocks, also those from which nothing may be taken (any more).
+pub(super) fn all(picture: &Picture) -> Result<impl Iterator<Item = &IpPoolSpec>, Halt> {
+    Ok(pools(picture)?.map(|(_, pool)| &pool.spec))
+}
+
+fn enabled(picture: &Picture) -> Result<Vec<(&str, &IpPoolSpec)>, Halt> {
+    let allocatable = pools(picture)?.filter(|(_, pool)| pool.is_allocatable());
+    Ok(allocatable.map(|(name, pool)| (name, &pool.spec)).collect())
+}
+
+fn pools(picture: &Picture) -> Result<impl Iterator<Item = (&str, &IpPool)>, Halt> {
     let pools = picture.list(&Query::Pools)?.filter_map(|(key, found)| match found {
         Found::Present { resource, .. } => match resource.as_ref() {
-            Resource::IpPool(pool) => Some((key.name().unwrap_or_default(), &pool.spec)),
+            Resource::IpPool(pool) => Some((key.name().unwrap_or_default(), pool)),
             _ => None,
         },
         Found::Absent | Found::Unreadable { .. } => None,
     });
-    Ok(pools.filter(|(_, pool)| address::block_count(pool.cidr, pool.block_length()).is_some()).collect())
-}
-
-fn enabled(picture: &Picture) -> Result<Vec<(&str, &IpPoolSpec)>, Halt> {
-    let mut pools = all(picture)?;
-    pools.retain(|(_, pool)| !pool.disabled);
-    Ok(pools)
+    Ok(pools.filter(|(_, pool)| address::block_count(pool.spec.cidr, pool.spec.block_length()).is_some()))
 }
 
 fn find<'a>(enabled: &[(&str, &'a IpPoolSpec)], named: &PoolRef, family: Family) -> Result<&'a IpPoolSpec, IpamError> {

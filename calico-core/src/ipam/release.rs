@@ -168,8 +168,7 @@ impl Release {
 
 /// The stored block that holds an address: by the pools, else (the pool is gone) by looking at all of the family.
 fn block_of(picture: &Picture, wanted: IpAddr) -> Result<Option<Cidr>, Halt> {
-    let pools = pool::all(picture)?;
-    let by_pool = pools.iter().find_map(|(_, pool)| address::block_of(pool.cidr, pool.block_length(), wanted));
+    let by_pool = pool::all(picture)?.find_map(|pool| address::block_of(pool.cidr, pool.block_length(), wanted));
     if by_pool.is_some() {
         return Ok(by_pool);
     }

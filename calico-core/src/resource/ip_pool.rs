@@ -55,6 +55,14 @@ pub struct IpPoolSpec {
     pub assignment_mode: AssignmentMode,
 }
 
+impl IpPool {
+    /// Whether addresses may be taken from it, as far as it says itself: it is not disabled, is not to be gone, and nobody found that
+    /// it must not be used. Of the addresses that workloads have already this says nothing.
+    pub fn is_allocatable(&self) -> bool {
+        !self.spec.disabled && self.metadata.deletion_timestamp.is_none() && !self.status.deny(ALLOCATABLE)
+    }
+}
+
 impl IpPoolSpec {
     /// The effective block prefix length; 0 says the same as none.
     pub fn block_length(&self) -> u8 {

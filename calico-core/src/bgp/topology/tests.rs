@@ -118,6 +118,24 @@ fn pools_kept_out_of_bgp_are_kept_out_and_the_longest_decides() {
     assert_eq!(originated(&after(&base)), ["192.168.1.0/26"]);
 }
 
+/// As upstream: of what a pool gave, nothing changes when nothing more is taken from it.
+#[test]
+fn a_pool_that_is_not_allocatable_is_announced_as_before() {
+    let document = serde_json::json!({
+        "metadata": {"name": "p", "deletionTimestamp": "2026-01-02T03:04:05Z"},
+        "spec": {"cidr": "192.168.0.0/24", "disabled": true},
+        "status": {"conditions": [{"type": "Allocatable", "status": "False", "reason": "Terminating"}]},
+    });
+    let value = Some(Arc::new(Resource::decode(Kind::IpPool, &document).unwrap()));
+    let base = [
+        node("a", "10.0.0.1/24", None, false),
+        Update { key: ResourceKey::cluster(Kind::IpPool, "p"), value },
+        affinity("a", "192.168.0.0/26", AffinityState::Confirmed),
+        workload("borrowed", "a", "192.168.0.200/32"),
+    ];
+    assert_eq!(originated(&after(&base)), ["192.168.0.0/26", "192.168.0.200/32"]);
+}
+
 fn unreadable(name: &str, spec: &serde_json::Value) -> Update {
     let document = serde_json::json!({ "spec": spec });
     assert!(Resource::decode(Kind::IpPool, &document).is_err(), "{document}");

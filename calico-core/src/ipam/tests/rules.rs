@@ -8,7 +8,9 @@ use alloc::vec::Vec;
 use super::model::{Model, NOW, addresses, assign};
 use crate::ipam::{Assign, FamilyWant, HeldBy, IpamError, PoolRef, Release, ReleaseAddresses, Want};
 use crate::net::Cidr;
-use crate::resource::{AllowedUse, AssignmentMode, IpPoolSpec, IpamConfig, Resource, ResourceKey};
+use crate::resource::{
+    AllowedUse, AssignmentMode, Condition, IpPool, IpPoolSpec, IpamConfig, Kind, Resource, ResourceKey,
+};
 
 fn pool(cidr: &str) -> IpPoolSpec {
     IpPoolSpec { cidr: cidr.parse().unwrap(), block_size: Some(30), ..Default::default() }
@@ -46,6 +48,51 @@ fn pools_are_selected_by_state_labels_mode_and_use() {
     model.put_node("node-a", &[("rack", "7")]);
     let got = model.run(wanted).unwrap();
     assert_eq!(got.first().unwrap().block.to_string().rsplit_once('.').unwrap().0, "10.0.3");
+}
+
+/// A pool may be disabled, about to go, or found to be in the way of another one.
+#[test]
+fn a_pool_that_is_not_allocatable_gives_nothing_and_keeps_what_it_gave() {
+    let disabled = |pool: &mut IpPool| pool.spec.disabled = true;
+    let dying = |pool: &mut IpPool| pool.metadata.deletion_timestamp = Some("2026-01-02T03:04:05Z".into());
+    let overlapping = |pool: &mut IpPool| pool.status.conditions = vec![condition("Allocatable", "False")];
+    for unwant in [disabled, dying, overlapping] {
+        let mut model = Model::default();
+        model.put_pool("a", pool("10.0.1.0/28"));
+        let held = model.run(assign("node-a", "old", 1, 0)).unwrap();
+        let mut given = IpPool::named("a", pool("10.0.1.0/28"));
+        unwant(&mut given);
+        model.put(ResourceKey::cluster(Kind::IpPool, "a"), Resource::IpPool(given));
+
+        assert!(matches!(model.run(assign("node-a", "new", 1, 0)), Err(IpamError::NoPool { .. })));
+        let named = from_pools(&["a"], assign("node-a", "new", 0, 0));
+        assert!(matches!(model.run(named), Err(IpamError::UnknownPool { .. })));
+        assert!(matches!(model.run(certain("10.0.1.9", "node-a", "new")), Err(IpamError::NotInPool { .. })));
+        model.put_pool("b", pool("10.0.2.0/28"));
+        let elsewhere = model.run(assign("node-a", "new", 1, 0)).unwrap();
+        assert!(elsewhere[0].address.to_string().starts_with("10.0.2."));
+
+        assert_eq!(model.run(assign("node-a", "old", 1, 0)), Ok(held.clone()), "asked for again");
+        assert_eq!(model.run(HeldBy { handle: "old".into() }), Ok(held.clone()));
+        let release = Release { address: held[0].address, handle: Some("old".into()), sequence: None };
+        let released = model.run(ReleaseAddresses { releases: vec![release], now: NOW }).unwrap();
+        assert_eq!(released.released, [held[0].address]);
+    }
+}
+
+#[test]
+fn only_a_condition_that_denies_it_keeps_a_pool_from_being_used() {
+    for (condition_type, status) in [("Allocatable", "True"), ("Allocatable", "Unknown"), ("Ready", "False")] {
+        let mut model = Model::default();
+        let mut given = IpPool::named("a", pool("10.0.1.0/28"));
+        given.status.conditions = vec![condition(condition_type, status)];
+        model.put(ResourceKey::cluster(Kind::IpPool, "a"), Resource::IpPool(given));
+        assert!(model.run(assign("node-a", "a", 1, 0)).is_ok(), "{condition_type} {status}");
+    }
+}
+
+fn condition(condition_type: &str, status: &str) -> Condition {
+    Condition { condition_type: condition_type.into(), status: status.into(), ..Condition::default() }
 }
 
 /// A condition on a namespace that nobody knows holds for no one, least of all one on what it has not.
