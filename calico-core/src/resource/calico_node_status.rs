@@ -3,7 +3,7 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use super::formats::NAME;
+use super::formats::{DATE_TIME, NAME};
 use super::limit::Limit;
 use super::model::{model, words};
 
@@ -35,7 +35,7 @@ model! {
     /// Status of a `CalicoNodeStatus`: what the node answered.
     pub struct CalicoNodeStatusStatus {
         /// When.
-        "lastUpdated" last_updated: Option<String>;
+        "lastUpdated" last_updated: Option<String> where [Limit::Text(&DATE_TIME)];
         /// The BGP daemons.
         "agent" agent: NodeAgentStatus;
         /// Their sessions.

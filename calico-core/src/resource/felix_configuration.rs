@@ -9,12 +9,15 @@ use alloc::vec::Vec;
 
 use super::duration::GoDuration;
 use super::formats::{
-    CIDR, CIDR_V4, CONNTRACK_TIMEOUT, FEATURE_OVERRIDES, HEALTH_NAME, INTERFACE, INTERFACE_FILTER, IPV4, IPV6,
+    CIDR, CIDR_V4, CONNTRACK_TIMEOUT, FEATURE_OVERRIDES, FORWARD, HEALTH_NAME, INTERFACE, INTERFACE_FILTER, IPV4, IPV6,
     KEY_VALUES, LISTEN_HOST, LOG_PREFIX, LOG_RATE, REGEXP, REGION, SELECTOR,
 };
 use super::limit::Limit;
 use super::model::model;
 use crate::net::{Dscp, Port};
+
+/// What the schema's pattern says of a duration beyond its form.
+const NOT_NEGATIVE: Limit = Limit::Text(&FORWARD);
 
 model! {
     /// Specification of a `FelixConfiguration`.
@@ -30,29 +33,29 @@ model! {
         /// `Ipv6Support`.
         "ipv6Support" ipv6_support: Option<bool>;
         /// `RouteRefreshInterval`; default 90s.
-        "routeRefreshInterval" route_refresh_interval: Option<GoDuration>;
+        "routeRefreshInterval" route_refresh_interval: Option<GoDuration> where [NOT_NEGATIVE];
         /// `InterfaceRefreshInterval`.
-        "interfaceRefreshInterval" interface_refresh_interval: Option<GoDuration>;
+        "interfaceRefreshInterval" interface_refresh_interval: Option<GoDuration> where [NOT_NEGATIVE];
         /// `IptablesRefreshInterval`; default 10s.
-        "iptablesRefreshInterval" iptables_refresh_interval: Option<GoDuration>;
+        "iptablesRefreshInterval" iptables_refresh_interval: Option<GoDuration> where [NOT_NEGATIVE];
         /// `IptablesPostWriteCheckIntervalSecs`; default 1s.
-        "iptablesPostWriteCheckInterval" iptables_post_write_check_interval: Option<GoDuration>;
+        "iptablesPostWriteCheckInterval" iptables_post_write_check_interval: Option<GoDuration> where [NOT_NEGATIVE];
         /// `IptablesLockProbeIntervalMillis`; default 50ms.
-        "iptablesLockProbeInterval" iptables_lock_probe_interval: Option<GoDuration>;
+        "iptablesLockProbeInterval" iptables_lock_probe_interval: Option<GoDuration> where [NOT_NEGATIVE];
         /// `FeatureDetectOverride`.
         "featureDetectOverride" feature_detect_override: String where [Limit::Text(&FEATURE_OVERRIDES)];
         /// `FeatureGates`.
         "featureGates" feature_gates: String where [Limit::Text(&KEY_VALUES)];
         /// `IpsetsRefreshInterval`; default 90s.
-        "ipsetsRefreshInterval" ipsets_refresh_interval: Option<GoDuration>;
+        "ipsetsRefreshInterval" ipsets_refresh_interval: Option<GoDuration> where [NOT_NEGATIVE];
         /// `MaxIpsetSize`.
         "maxIpsetSize" max_ipset_size: Option<i64>;
         /// `IptablesBackend`.
         "iptablesBackend" iptables_backend: String where [Limit::AnyCase(&["Auto", "Legacy", "NFT"])];
         /// `XDPRefreshInterval`; default 90s.
-        "xdpRefreshInterval" xdp_refresh_interval: Option<GoDuration>;
+        "xdpRefreshInterval" xdp_refresh_interval: Option<GoDuration> where [NOT_NEGATIVE];
         /// `NetlinkTimeoutSecs`; default 10s.
-        "netlinkTimeout" netlink_timeout: Option<GoDuration>;
+        "netlinkTimeout" netlink_timeout: Option<GoDuration> where [NOT_NEGATIVE];
         /// `MetadataAddr`; default 127.0.0.1.
         "metadataAddr" metadata_addr: String;
         /// `MetadataPort`; default 8775.
@@ -108,13 +111,13 @@ model! {
         /// `AllowIPIPPacketsFromWorkloads`; default false.
         "allowIPIPPacketsFromWorkloads" allow_ipip_packets_from_workloads: Option<bool>;
         /// `ReportingIntervalSecs`; default 30s.
-        "reportingInterval" reporting_interval: Option<GoDuration>;
+        "reportingInterval" reporting_interval: Option<GoDuration> where [NOT_NEGATIVE];
         /// `ReportingTTLSecs`; default 90s.
-        "reportingTTL" reporting_ttl: Option<GoDuration>;
+        "reportingTTL" reporting_ttl: Option<GoDuration> where [NOT_NEGATIVE];
         /// `EndpointReportingEnabled`; default false.
         "endpointReportingEnabled" endpoint_reporting_enabled: Option<bool>;
         /// `EndpointReportingDelaySecs`; default 1s.
-        "endpointReportingDelay" endpoint_reporting_delay: Option<GoDuration>;
+        "endpointReportingDelay" endpoint_reporting_delay: Option<GoDuration> where [NOT_NEGATIVE];
         /// `EndpointStatusPathPrefix`; default /var/run/calico.
         "endpointStatusPathPrefix" endpoint_status_path_prefix: String;
         /// `IptablesMarkMask`; default 0xffff0000.
@@ -160,9 +163,9 @@ model! {
         /// `UsageReportingEnabled`; default true.
         "usageReportingEnabled" usage_reporting_enabled: Option<bool>;
         /// `UsageReportingInitialDelaySecs`; default 300s.
-        "usageReportingInitialDelay" usage_reporting_initial_delay: Option<GoDuration>;
+        "usageReportingInitialDelay" usage_reporting_initial_delay: Option<GoDuration> where [NOT_NEGATIVE];
         /// `UsageReportingIntervalSecs`; default 86400s.
-        "usageReportingInterval" usage_reporting_interval: Option<GoDuration>;
+        "usageReportingInterval" usage_reporting_interval: Option<GoDuration> where [NOT_NEGATIVE];
         /// `NATPortRange`.
         "natPortRange" nat_port_range: Option<Port>;
         /// `NATOutgoingAddress`.
@@ -188,11 +191,11 @@ model! {
         /// `DebugDisableLogDropping`; default false.
         "debugDisableLogDropping" debug_disable_log_dropping: Option<bool>;
         /// `DebugSimulateCalcGraphHangAfter`.
-        "debugSimulateCalcGraphHangAfter" debug_simulate_calc_graph_hang_after: Option<GoDuration>;
+        "debugSimulateCalcGraphHangAfter" debug_simulate_calc_graph_hang_after: Option<GoDuration> where [NOT_NEGATIVE];
         /// `DebugSimulateDataplaneHangAfter`.
-        "debugSimulateDataplaneHangAfter" debug_simulate_dataplane_hang_after: Option<GoDuration>;
+        "debugSimulateDataplaneHangAfter" debug_simulate_dataplane_hang_after: Option<GoDuration> where [NOT_NEGATIVE];
         /// `DebugSimulateDataplaneApplyDelay`.
-        "debugSimulateDataplaneApplyDelay" debug_simulate_dataplane_apply_delay: Option<GoDuration>;
+        "debugSimulateDataplaneApplyDelay" debug_simulate_dataplane_apply_delay: Option<GoDuration> where [NOT_NEGATIVE];
         /// `DebugHost`; default localhost.
         "debugHost" debug_host: Option<String>;
         /// `DebugPort`.
@@ -238,7 +241,7 @@ model! {
         /// `BPFConntrackTimeouts`.
         "bpfConntrackTimeouts" bpf_conntrack_timeouts: Option<BpfConntrackTimeouts>;
         /// `BPFIPFragTimeout`; default unset (kernel ipfrag_time).
-        "bpfIPFragTimeout" bpf_ip_frag_timeout: Option<GoDuration>;
+        "bpfIPFragTimeout" bpf_ip_frag_timeout: Option<GoDuration> where [NOT_NEGATIVE];
         /// `BPFLogFilters`; default unset (no filter).
         "bpfLogFilters" bpf_log_filters: BTreeMap<String, String>;
         /// `BPFCTLBLogFilter`.
@@ -262,7 +265,7 @@ model! {
         /// `BPFKubeProxyIptablesCleanupEnabled`; default true.
         "bpfKubeProxyIptablesCleanupEnabled" bpf_kube_proxy_iptables_cleanup_enabled: Option<bool>;
         /// `BPFKubeProxyMinSyncPeriod`; default 1s.
-        "bpfKubeProxyMinSyncPeriod" bpf_kube_proxy_min_sync_period: Option<GoDuration>;
+        "bpfKubeProxyMinSyncPeriod" bpf_kube_proxy_min_sync_period: Option<GoDuration> where [NOT_NEGATIVE];
         /// `BPFKubeProxyHealthzPort`; default 10256.
         "bpfKubeProxyHealthzPort" bpf_kube_proxy_healthz_port: Option<i64> where [Limit::Range(0, 65_535)];
         /// `BPFPSNATPorts`; default 20000:29999.
@@ -316,7 +319,7 @@ model! {
         /// `BPFAttachType`; default Netkit.
         "bpfAttachType" bpf_attach_type: String where [Limit::OneOf(&["TC", "TCX", "Netkit"])];
         /// `FlowLogsFlushInterval`.
-        "flowLogsFlushInterval" flow_logs_flush_interval: Option<GoDuration>;
+        "flowLogsFlushInterval" flow_logs_flush_interval: Option<GoDuration> where [NOT_NEGATIVE];
         /// `FlowLogsCollectorDebugTrace`.
         "flowLogsCollectorDebugTrace" flow_logs_collector_debug_trace: Option<bool>;
         /// `FlowLogsGoldmaneServer`.
@@ -342,7 +345,7 @@ model! {
         /// `IPv6ElevatedRoutePriority`; default 512.
         "ipv6ElevatedRoutePriority" ipv6_elevated_route_priority: Option<i64> where [Limit::Range(1, 2_147_483_646)];
         /// `LiveMigrationRouteConvergenceTime`; default 30s.
-        "liveMigrationRouteConvergenceTime" live_migration_route_convergence_time: Option<GoDuration>;
+        "liveMigrationRouteConvergenceTime" live_migration_route_convergence_time: Option<GoDuration> where [NOT_NEGATIVE];
         /// `WireguardEnabled`; default false.
         "wireguardEnabled" wireguard_enabled: Option<bool>;
         /// `WireguardEnabledV6`; default false.
@@ -366,7 +369,7 @@ model! {
         /// `WireguardHostEncryptionEnabled`; default false.
         "wireguardHostEncryptionEnabled" wireguard_host_encryption_enabled: Option<bool>;
         /// `WireguardPersistentKeepAlive`; default 0.
-        "wireguardKeepAlive" wireguard_keep_alive: Option<GoDuration>;
+        "wireguardKeepAlive" wireguard_keep_alive: Option<GoDuration> where [NOT_NEGATIVE];
         /// `AWSSrcDstCheck`; default DoNothing.
         "awsSrcDstCheck" aws_src_dst_check: String where [Limit::OneOf(&["DoNothing", "Enable", "Disable"])];
         /// `ServiceLoopPrevention`; default Drop.

@@ -282,6 +282,13 @@ pub(super) static DATE_TIME: Format = Format {
     samples: &["2026-01-02T03:04:05Z", "2026-01-02T03:04:05.6+01:00"],
 };
 
+/// A duration, which has been read as one already, that is not negative.
+pub(super) static FORWARD: Format = Format {
+    words: "a duration that is not negative",
+    check: |text| when(!text.starts_with('-')),
+    samples: &["1m30s"],
+};
+
 /// `containerID`.
 pub(super) static CONTAINER_ID: Format = Format {
     words: "letters, digits and '-', beginning and ending with a letter or digit",
@@ -319,7 +326,7 @@ mod tests {
 
     #[test]
     fn each_format_accepts_its_samples_and_refuses_what_upstream_refuses() {
-        let cases: [(&Format, &[&str]); 29] = [
+        let cases: [(&Format, &[&str]); 30] = [
             (&NAME, &["A", "-a", "a..b"]),
             (&SELECTOR, &["a ==", "global()"]),
             (&INTERFACE, &["", "eth 0", "0123456789abcdef", "eth*"]),
@@ -350,6 +357,7 @@ mod tests {
                 &DATE_TIME,
                 &["yesterday", "2026-01-02", "2026-13-02T03:04:05Z", "2026-01-02T03:04:05", "2026-01-02 03:04:05Z"],
             ),
+            (&FORWARD, &["-1s"]),
             (&CONTAINER_ID, &["-a", "a_b", ""]),
             (&CONNTRACK_TIMEOUT, &["auto", "5", "s", "1m30s", "1.5s"]),
         ];

@@ -3,6 +3,7 @@ use alloc::string::ToString;
 use alloc::vec;
 
 use super::*;
+use crate::resource::shape::{Field, Shape};
 use crate::resource::{API_VERSION, Action, merge_newer, merge_unknown};
 
 fn policy() -> Value {
@@ -164,6 +165,55 @@ fn a_rule_of_a_manifest_has_http_conditions_and_notes_within_bounds() {
     }
     assert_eq!(faults_of(Value::Null, json!({"annotations": {"a b": "c"}})), ["metadata.annotations"]);
     assert_eq!(faults_of(Value::Null, json!({"annotations": {"a": 1}})), ["metadata.annotations.a"]);
+}
+
+/// The schema has a pattern for most of the agent's durations; for these three it has none. Health reports have a rule of their own.
+#[test]
+fn a_manifests_durations_are_negative_only_where_the_schema_lets_them() {
+    let faults_of = |field: &str, value: Value| {
+        let document = json!({"kind": "FelixConfiguration", "apiVersion": API_VERSION, "metadata": {"name": "default"},
+                              "spec": {field: value}});
+        assert!(Resource::decode(Kind::FelixConfiguration, &document).is_ok(), "stored, {field} is taken as it is");
+        let read = Resource::decode_strict(Kind::FelixConfiguration, &document, None);
+        read.err().unwrap_or_default().iter().map(|fault| fault.path.clone()).collect::<Vec<_>>()
+    };
+    let Some(Shape::Struct(fields)) = Kind::FelixConfiguration.shape().member("spec") else { panic!("no fields") };
+    let mut free = Vec::new();
+    let mut held = 0;
+    let is_duration = |field: &&Field| matches!(field.shape, Shape::Leaf { stored, .. } if stored(&json!("90s")) == Ok(json!("1m30s")));
+    for field in fields.iter().filter(is_duration) {
+        assert!(faults_of(field.name, json!("90s")).is_empty(), "{}", field.name);
+        match faults_of(field.name, json!("-90s")).as_slice() {
+            [] => free.push(field.name),
+            [path] if *path == format!("spec.{}", field.name) => held += 1,
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!(
+        free,
+        ["dataplaneWatchdogTimeout", "nftablesRefreshInterval", "localSubnetL2ReachabilityRefreshInterval"]
+    );
+    assert_eq!(held, 21);
+    let reports = faults_of("healthTimeoutOverrides", json!([{"name": "a", "timeout": "-90s"}]));
+    assert_eq!(reports, ["spec.healthTimeoutOverrides[0].timeout"]);
+}
+
+#[test]
+fn the_time_of_a_nodes_status_is_one() {
+    let faults_of = |time: Value| {
+        let document = json!({"kind": "CalicoNodeStatus", "apiVersion": API_VERSION, "metadata": {"name": "n"},
+                              "spec": {"node": "n", "classes": ["Agent"], "updatePeriodSeconds": 10},
+                              "status": {"lastUpdated": time}});
+        assert!(Resource::decode(Kind::CalicoNodeStatus, &document).is_ok(), "stored, it is taken as it is");
+        let read = Resource::decode_strict(Kind::CalicoNodeStatus, &document, None);
+        read.err().unwrap_or_default().iter().map(|fault| fault.path.clone()).collect::<Vec<_>>()
+    };
+    for time in [json!(null), json!("2026-01-02T03:04:05Z"), json!("2026-01-02T03:04:05.25+02:00")] {
+        assert!(faults_of(time).is_empty());
+    }
+    for time in ["yesterday", "2026-01-02", "2026-01-02 03:04:05Z"] {
+        assert_eq!(faults_of(json!(time)), ["status.lastUpdated"], "{time}");
+    }
 }
 
 #[test]
