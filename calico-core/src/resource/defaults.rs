@@ -129,6 +129,15 @@ impl Resource {
         Self::Profile(Object::named(DEFAULT_ALLOW_PROFILE, spec))
     }
 
+    /// Fills what upstream's client fills on reading: the tier label of a policy that was stored without it, by somebody who did not fill
+    /// defaults. (Upstream says `default` even of a policy in another tier, against which its own filters by that label do not help.)
+    pub fn fill_shown(&mut self) {
+        let Some(tier) = self.tier().map(ToString::to_string) else { return };
+        if let Some(metadata) = self.metadata_mut() {
+            metadata.labels.entry(TIER_LABEL.into()).or_insert(tier);
+        }
+    }
+
     /// The tier whose existence a policy needs.
     pub fn tier(&self) -> Option<&str> {
         let tier = match self {

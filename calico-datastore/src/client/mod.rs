@@ -385,9 +385,11 @@ fn set_base(write: &mut Write, wanted: Option<Arc<Document>>) {
     }
 }
 
-/// With the revision in the metadata, as users see it.
+/// With the revision in the metadata and a policy's tier among its labels, as users see it. The document beside stays what is stored.
 fn shown(mut stored: Stored) -> Stored {
-    if let Some(metadata) = Arc::make_mut(&mut stored.resource).metadata_mut() {
+    let resource = Arc::make_mut(&mut stored.resource);
+    resource.fill_shown();
+    if let Some(metadata) = resource.metadata_mut() {
         metadata.resource_version = Some(stored.revision.to_string());
     }
     stored

@@ -178,6 +178,42 @@ async fn a_users_document_without_a_status_leaves_it() {
     }
 }
 
+/// As upstream's client: who lists by the label finds those that somebody else stored without it.
+#[tokio::test]
+async fn a_policy_is_shown_with_its_tier_whoever_stored_it() {
+    let (store, client) = client();
+    let label = calico_core::resource::TIER_LABEL;
+    for key in [
+        ResourceKey::namespaced(Kind::NetworkPolicy, "shop", "p"),
+        ResourceKey::namespaced(Kind::StagedNetworkPolicy, "shop", "p"),
+        ResourceKey::cluster(Kind::GlobalNetworkPolicy, "p"),
+        ResourceKey::cluster(Kind::StagedGlobalNetworkPolicy, "p"),
+    ] {
+        let kind = key.kind();
+        for (labels, spec, tier) in [
+            (json!({}), json!({}), "default"),
+            (json!({"a": "b"}), json!({"tier": "ops"}), "ops"),
+            (json!({label: "mine"}), json!({}), "mine"),
+        ] {
+            let document = json!({"metadata": {"name": "p", "labels": labels}, "spec": spec});
+            store.inject(key.clone(), document.to_string().as_bytes());
+            let before = store.get(&key).await.unwrap();
+            let listing = client.list(&Scope::Kind(kind)).await.unwrap();
+            let listed = listing.entries.into_iter().map(Result::unwrap);
+            for shown in listed.chain([client.get(&key).await.unwrap()]) {
+                assert_eq!(shown.resource.metadata().unwrap().labels[label], tier, "{kind}");
+                assert_eq!(**shown.raw, document, "{kind}: what is stored is told as it is");
+            }
+            assert_eq!(store.get(&key).await.unwrap().revision, before.revision, "{kind}: nothing is written");
+            let deleted = client.delete(&key, None).await.unwrap().unwrap();
+            assert_eq!(deleted.resource.metadata().unwrap().labels[label], tier, "{kind}");
+        }
+    }
+    client.create(user_tier("t", 1.0)).await.unwrap();
+    let tier = client.get(&tier("t", 1.0).0).await.unwrap();
+    assert!(tier.resource.metadata().unwrap().labels.is_empty());
+}
+
 #[tokio::test]
 async fn initialising_makes_three_tiers_once() {
     let (store, client) = client();

@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 
 use crate::common::{Cluster, golden};
-use calico_core::resource::{Kind, ResourceKey, Scope};
+use calico_core::resource::{Kind, ResourceKey, Scope, TIER_LABEL};
 
 /// Kinds with the names that upstream takes for them.
 const NAMES: [(Kind, &str); 22] = [
@@ -123,6 +123,10 @@ fn a_mistyped_field_of_any_kind_is_shown_where_it_stands() {
     golden("mistyped-fields.txt", &transcripts);
 }
 
+/// Their objects are shown with a label, whoever stored them.
+const TIERED: [Kind; 4] =
+    [Kind::NetworkPolicy, Kind::GlobalNetworkPolicy, Kind::StagedNetworkPolicy, Kind::StagedGlobalNetworkPolicy];
+
 #[test]
 fn export_leaves_out_what_belongs_to_the_cluster() {
     let cluster = Cluster::new();
@@ -143,7 +147,11 @@ fn export_leaves_out_what_belongs_to_the_cluster() {
         };
         let plural = kind.plural();
         let exported = metadata(&format!("get {plural} x -o json --export"));
-        assert_eq!(exported, serde_json::json!({"name": "x", "labels": {"a": "b"}}), "{kind}");
+        let mut expected = serde_json::json!({"name": "x", "labels": {"a": "b"}});
+        if TIERED.contains(&kind) {
+            expected["labels"][TIER_LABEL] = "default".into();
+        }
+        assert_eq!(exported, expected, "{kind}");
         for whole in [format!("get {plural} x -o json"), format!("get {plural} -o json --export")] {
             assert_eq!(metadata(&whole)["uid"], "u", "{kind}: of a list nothing is left out");
         }
