@@ -6,6 +6,8 @@
 //! Rules (upstream `confd/pkg/backends/calico`, `confd/etc/calico/confd/templates`):
 //! - Full mesh: every other node with an address and without a route-reflector cluster id is a peer. A node that has such an id takes no
 //!   part in the mesh.
+//! - A node with AS number 0, which is nobody's (RFC 7607), takes no part. Manifests are refused with it, but it may be stored; the
+//!   graph has a diagnostic then.
 //! - A peer's AS number is its own, else the cluster's. (Upstream takes *this node's* for a peer that has none, which is wrong as soon as
 //!   this node has one of its own.)
 //! - Own blocks are advertised once their affinity is confirmed (or has no state, as very old versions wrote it), and workload addresses
@@ -244,6 +246,9 @@ fn widening(prefix: Cidr) -> impl Iterator<Item = Cidr> {
 fn speaker(node: &NodeSpec) -> Option<Speaker> {
     let bgp = node.bgp.as_ref()?;
     let IpAddr::V4(address) = bgp.ipv4_address?.address() else { return None };
+    if bgp.as_number.is_some_and(AsNumber::is_nobodys) {
+        return None;
+    }
     let reflector = bgp.route_reflector_cluster_id.as_ref().is_some_and(|id| !id.is_empty());
     Some(Speaker { address, as_number: bgp.as_number, reflector })
 }

@@ -7,6 +7,7 @@ use alloc::sync::Arc;
 
 use super::diagnostic::Problem;
 use super::scope::{self, NAMESPACE_PREFIX, SERVICE_ACCOUNT, SERVICE_ACCOUNT_PREFIX};
+use crate::net::AsNumber;
 use crate::resource::{
     DEFAULT_TIER, Kind, NAMESPACE_LABEL, NetworkSetSpec, Object, PolicyType, ProfileSpec, Resource, ResourceKey, Rule,
     TierSpec, WorkloadEndpointSpec, implied_types,
@@ -19,6 +20,8 @@ use crate::update::Update;
 pub(super) enum Admitted {
     Endpoint(Option<Endpoint>),
     NetworkSet(Option<NetworkSet>),
+    /// A host, of which the graph only says what is wrong.
+    Node,
     Profile(Option<Profile>),
     Tier(Option<TierSpec>),
     /// With the endpoints that it applies to.
@@ -163,6 +166,13 @@ fn sort(update: &Update) -> (Admitted, Option<Problem>) {
             let problem = wrong(profile.is_some());
             (Admitted::Profile(profile), problem)
         }
+        Kind::Node => match value.map(|value| &**value) {
+            Some(Resource::Node(node)) => {
+                let number = node.spec.bgp.as_ref().and_then(|bgp| bgp.as_number);
+                (Admitted::Node, number.is_some_and(AsNumber::is_nobodys).then_some(Problem::NobodysAs))
+            }
+            _ => (Admitted::Node, wrong(false)),
+        },
         Kind::Tier => match value.map(|value| &**value) {
             Some(Resource::Tier(object)) => (Admitted::Tier(Some(object.spec.clone())), None),
             _ => (Admitted::Tier(None), wrong(false)),

@@ -30,6 +30,9 @@ pub enum Problem {
     /// Something in the metadata, or of the stored text, cannot be read.
     #[error("{0}; the object counts without what cannot be read")]
     Metadata(#[source] Fault),
+    /// A node has an AS number that nobody may have.
+    #[error("its asNumber is 0, which is nobody's (RFC 7607); the node takes no part in BGP")]
+    NobodysAs,
     /// An endpoint without addresses counts as absent.
     #[error("it has no ipNetworks; it is treated as absent")]
     NoAddress,

@@ -109,7 +109,7 @@ impl Graph {
                 }
             }
             Admitted::Policy(policy) => self.activation.set_policy(key, policy),
-            Admitted::Irrelevant => {}
+            Admitted::Node | Admitted::Irrelevant => {}
         }
     }
 

@@ -249,6 +249,19 @@ fn tier(name: &str, order: Option<f64>, default_action: Option<DefaultAction>) -
     }
 }
 
+#[test]
+fn a_node_with_as_0_is_told_of_until_it_has_another() {
+    let node = |number: u32| {
+        let document = serde_json::json!({"spec": {"bgp": {"asNumber": number}}});
+        Some(Arc::new(Resource::decode(Kind::Node, &document).unwrap()))
+    };
+    let mut graph = Graph::new(HOST);
+    for (value, told) in [(node(1), 0), (node(0), 1), (node(1), 0), (node(0), 1), (None, 0)] {
+        graph.handle_update(&Update { key: ResourceKey::cluster(Kind::Node, "b"), value });
+        assert_eq!(graph.diagnostics().filter(|(_, problem)| problem.to_string().contains("RFC 7607")).count(), told);
+    }
+}
+
 fn rule_from(selector: &str) -> Rule {
     Rule { source: EntityRule { selector: selector.into(), ..EntityRule::default() }, ..Rule::default() }
 }

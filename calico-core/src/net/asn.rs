@@ -21,6 +21,11 @@ impl AsNumber {
         Self(value)
     }
 
+    /// Whether it is nobody's: AS 0 (RFC 7607).
+    pub const fn is_nobodys(self) -> bool {
+        self.0 == 0
+    }
+
     /// The number itself.
     pub const fn value(self) -> u32 {
         self.0

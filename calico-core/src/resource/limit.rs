@@ -96,7 +96,7 @@ impl Limit {
             {
                 refuse(alloc::format!("expected a whole number from {least} to {most}"));
             }
-            (Self::SomeAs, value) if AsNumber::deserialize(value).is_ok_and(|number| number.value() == 0) => {
+            (Self::SomeAs, value) if AsNumber::deserialize(value).is_ok_and(AsNumber::is_nobodys) => {
                 refuse("AS 0 is nobody's (RFC 7607): give 1 to 4294967295, or leave the field out".into());
             }
             (Self::OneOf(words), Value::String(text)) if !words.contains(&text.as_str()) => {

@@ -75,6 +75,19 @@ fn mesh_is_everybody_else_that_is_no_reflector() {
     assert!(after(&reflector).desired().peers.is_empty());
 }
 
+/// AS 0 is nobody's (RFC 7607): who has it stored takes no part.
+#[test]
+fn nobody_speaks_as_as_0() {
+    let (a, b) = (node("a", "10.0.0.1/24", None, false), node("b", "10.0.0.2/24", Some(0), false));
+    let mut topology = after(&[a, b]);
+    let desired = topology.desired();
+    assert!(desired.local.is_some() && desired.peers.is_empty(), "{desired:?}");
+    assert!(topology.handle_update(&node("b", "10.0.0.2/24", Some(1), false)));
+    assert_eq!(topology.desired().peers[0].as_number.value(), 1);
+    assert!(topology.handle_update(&node("a", "10.0.0.1/24", Some(0), false)));
+    assert_eq!(topology.desired(), DesiredBgp::default());
+}
+
 #[test]
 fn without_an_address_nothing_is_spoken() {
     assert_eq!(after(&[node("b", "10.0.0.2/24", None, false)]).desired(), DesiredBgp::default());
