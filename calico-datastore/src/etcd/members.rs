@@ -155,13 +155,17 @@ impl Members {
         if members.len() <= 1 || members.get(turn % members.len()).is_some_and(is_alive) {
             return Ok(turn);
         }
-        // A key that nobody has, where everybody who may read anything of ours may look. Like every read, its answer needs the
-        // cluster's majority, which the write does, too.
+        // A key that nobody has. Like every read, its answer needs the cluster's majority, which the write does, too. Who is not
+        // allowed to read it has an answer all the same.
+        let what = "look whether a member answers";
         let look = |client: Client| async move {
             let options = GetOptions::new().with_keys_only();
-            within("look whether a member answers", client.kv_client().get(key::ROOT, Some(options))).await
+            match within(what, client.kv_client().get(key::ROOT, Some(options))).await {
+                Err(error) if !is_answer(&error) => Err(error),
+                _ => Ok(()),
+            }
         };
-        self.ask("look whether a member answers", look).await.map(|answer| answer.turn)
+        self.ask(what, look).await.map(|answer| answer.turn)
     }
 
     async fn attempt<T, Asked>(&self, member: &Member, request: &impl Fn(Client) -> Asked) -> Result<T, DatastoreError>
