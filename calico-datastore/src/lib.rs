@@ -72,6 +72,6 @@ pub use etcd_config::{EtcdConfig, Pem};
 pub use key::{model, path};
 pub use revision::Revision;
 pub use store::{
-    BadObject, Batch, Change, Committed, Datastore, Document, Entry, Listing, MAX_BATCH, Precondition, Scope, Stored,
-    Watch, WatchEvent, Write,
+    BadObject, Batch, Change, Committed, Datastore, Document, Entry, Listing, MAX_BATCH, Precondition, Scan, Scope,
+    Stored, Watch, WatchEvent, Write,
 };

@@ -28,6 +28,8 @@ pub const MAX_BATCH: usize = 128;
 /// - An object that cannot be read does not fail a list or a watch: it is an [`Entry`] with a [`BadObject`].
 /// - An object whose document cannot be held exactly ([`Document::inexact`]) is read, but a batch that would write that document back
 ///   is [`DatastoreError::Inexact`].
+/// - [`scan`](Datastore::scan) finds the same as `list`, at one revision too, in any order. If the store forgets that revision before
+///   the end, it is [`DatastoreError::TooOld`].
 /// - A delete of an absent key that [`Precondition::None`] lets pass changes nothing: no event, no new revision.
 /// - A batch that names a key twice, or an object of another kind than its key's, is [`DatastoreError::Refused`]; a key that no
 ///   store can hold (an empty name, a `/` in a name) is [`DatastoreError::InvalidKey`].
@@ -43,6 +45,13 @@ pub trait Datastore: Send + Sync {
     /// All objects of a scope, sorted by key, at one revision.
     async fn list(&self, scope: &Scope) -> Result<Listing, DatastoreError>;
 
+    /// The same objects bit by bit, for who keeps less of them than [`list`](Self::list) returns. A store that can read a part without
+    /// the rest has its own; this one lists.
+    async fn scan(&self, scope: &Scope) -> Result<Box<dyn Scan>, DatastoreError> {
+        let Listing { entries, revision } = self.list(scope).await?;
+        Ok(Box::new(Whole { entries: Some(entries), revision }))
+    }
+
     /// Carries out all writes, or none. Answers with one [`Committed`] per write, in order.
     async fn commit(&self, batch: Batch) -> Result<Vec<Committed>, DatastoreError>;
 
@@ -56,6 +65,33 @@ pub trait Watch: Send {
     /// The next change. After an error the watch is over; [`DatastoreError::TooOld`] and a lost connection both mean: list again,
     /// compare, and watch from there. Cancel safe.
     async fn next(&mut self) -> Result<WatchEvent, DatastoreError>;
+}
+
+/// A listing that is read bit by bit.
+#[async_trait]
+pub trait Scan: Send {
+    /// The revision of the picture: watch from here.
+    fn revision(&self) -> Revision;
+
+    /// More of it; `None` after the last. After an error the scan is over.
+    async fn next(&mut self) -> Result<Option<Vec<Entry>>, DatastoreError>;
+}
+
+/// A listing that was read at once.
+struct Whole {
+    entries: Option<Vec<Entry>>,
+    revision: Revision,
+}
+
+#[async_trait]
+impl Scan for Whole {
+    fn revision(&self) -> Revision {
+        self.revision
+    }
+
+    async fn next(&mut self) -> Result<Option<Vec<Entry>>, DatastoreError> {
+        Ok(self.entries.take())
+    }
 }
 
 /// Which objects.

@@ -1,6 +1,6 @@
 //! etcd v3, with upstream's keys, JSON and transactions: `etcdctl get --prefix /calico` looks like any upstream cluster.
 //!
-//! Each batch is one etcd transaction (`txn`), each listing is read in pages at one revision, a life time is a lease of its
+//! Each batch is one etcd transaction (`txn`), each listing is read in pages at one revision (`scan`), a life time is a lease of its
 //! own. A revision is etcd's. Watches go on through short disconnections by themselves (see `watch`).
 //!
 //! Connections are made by the first request and again by the next one if that fails, so a program may start while etcd is
@@ -15,6 +15,7 @@ mod members;
 mod options;
 #[cfg(test)]
 mod relay;
+mod scan;
 #[cfg(test)]
 mod server;
 #[cfg(test)]
@@ -27,19 +28,19 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use calico_core::resource::ResourceKey;
-use etcd_client::{Client, GetOptions, GetResponse, KeyValue};
+use etcd_client::{Client, GetResponse, KeyValue};
 
-use self::error::{is_out_of_history, sort, timed_out};
+use self::error::{sort, timed_out};
 use self::members::Members;
 use self::options::DEADLINE;
+use self::scan::EtcdScan;
 use self::watch::EtcdWatch;
-use crate::key::{self, PathRange};
+use crate::key;
+use crate::store::entry_key;
 use crate::{
-    Batch, Committed, Datastore, DatastoreError, Entry, EtcdConfig, Listing, Revision, Scope, Stored, Watch, document,
+    Batch, Committed, Datastore, DatastoreError, Entry, EtcdConfig, Listing, Revision, Scan, Scope, Stored, Watch,
+    document,
 };
-
-/// Keys in one page of a listing: some hundred kilobytes of usual objects, far below gRPC's 4 MiB.
-const PAGE: i64 = 500;
 
 /// Listings that are begun anew because the store forgot their revision while they were read.
 const RESTARTS: usize = 3;
@@ -58,52 +59,21 @@ impl EtcdStore {
         Ok(Self { members: Arc::new(Members::new(&config).await?) })
     }
 
-    /// The keys of a range, all at one revision.
-    async fn list_range(&self, range: &PathRange) -> Result<(Vec<KeyValue>, i64), DatastoreError> {
-        for _ in 0..RESTARTS {
-            match self.pages(range).await {
-                Err(error) if is_out_of_history(&error) => {}
-                other => return other,
-            }
+    /// Everything of a scope at one revision, unsorted.
+    async fn whole(&self, scope: &Scope) -> Result<Listing, DatastoreError> {
+        let mut scan = self.scan(scope).await?;
+        let mut entries = Vec::new();
+        while let Some(more) = scan.next().await? {
+            entries.extend(more);
         }
-        let operation = "etcd list: the store forgot the revision of each try".to_owned();
-        Err(DatastoreError::Unavailable { operation, source: None })
+        Ok(Listing { entries, revision: scan.revision() })
     }
 
-    /// Each page may come from another member: they agree on what a revision has.
-    async fn pages(&self, range: &PathRange) -> Result<(Vec<KeyValue>, i64), DatastoreError> {
-        let mut found = Vec::new();
-        let mut revision = 0;
-        let mut start = range.start.clone().into_bytes();
-        loop {
-            // Revision zero means the newest, which the first page decides for the others.
-            let options = GetOptions::new().with_range(range.end.as_str()).with_limit(PAGE).with_revision(revision);
-            let mut page = self.read("list", &start, Some(options)).await?;
-            if revision == 0 {
-                revision = page.header().map_or(0, etcd_client::ResponseHeader::revision);
-            }
-            let more = page.more();
-            found.append(&mut page.take_kvs());
-            match found.last() {
-                Some(last) if more => {
-                    start = last.key().to_vec();
-                    start.push(0);
-                }
-                _ => return Ok((found, revision)),
-            }
-        }
-    }
-
-    async fn read(
-        &self,
-        operation: &str,
-        key: &[u8],
-        options: Option<GetOptions>,
-    ) -> Result<GetResponse, DatastoreError> {
+    /// One key.
+    async fn read(&self, operation: &str, key: &[u8]) -> Result<GetResponse, DatastoreError> {
         let get = |client: Client| {
-            let options = options.clone();
             let mut client = client.kv_client().max_decoding_message_size(LARGEST_MESSAGE);
-            async move { within(operation, client.get(key, options)).await }
+            async move { within(operation, client.get(key, None)).await }
         };
         Ok(self.members.ask(operation, get).await?.value)
     }
@@ -113,23 +83,30 @@ impl EtcdStore {
 impl Datastore for EtcdStore {
     async fn get(&self, key: &ResourceKey) -> Result<Stored, DatastoreError> {
         let path = key::path(key)?;
-        let answer = self.read("get", path.as_bytes(), None).await?;
+        let answer = self.read("get", path.as_bytes()).await?;
         let found = answer.kvs().first().ok_or_else(|| DatastoreError::NotFound { key: key.clone() })?;
         document::readable(decode(key.clone(), found))
     }
 
     async fn list(&self, scope: &Scope) -> Result<Listing, DatastoreError> {
-        let (found, revision) = self.list_range(&key::range(scope)?).await?;
-        let mut entries = Vec::with_capacity(found.len());
-        for pair in &found {
-            if let Some(key) = key_of(pair).filter(|key| scope.contains(key)) {
-                entries.push((key.clone(), decode(key, pair)));
+        for _ in 0..RESTARTS {
+            match self.whole(scope).await {
+                Err(DatastoreError::TooOld { .. }) => {}
+                Err(error) => return Err(error),
+                Ok(mut listing) => {
+                    // Paths and keys sort differently (addresses as text or as numbers).
+                    listing.entries.sort_unstable_by(|left, right| entry_key(left).cmp(entry_key(right)));
+                    return Ok(listing);
+                }
             }
         }
-        // Paths and keys sort differently (addresses as text or as numbers).
-        entries.sort_unstable_by(|(left, _), (right, _)| left.cmp(right));
-        let entries = entries.into_iter().map(|(_, entry)| entry).collect();
-        Ok(Listing { entries, revision: from_etcd(revision) })
+        let operation = "etcd list: the store forgot the revision of each try".to_owned();
+        Err(DatastoreError::Unavailable { operation, source: None })
+    }
+
+    async fn scan(&self, scope: &Scope) -> Result<Box<dyn Scan>, DatastoreError> {
+        let range = key::range(scope)?;
+        Ok(Box::new(EtcdScan::open(Arc::clone(&self.members), scope.clone(), range).await?))
     }
 
     async fn commit(&self, batch: Batch) -> Result<Vec<Committed>, DatastoreError> {

@@ -12,11 +12,11 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use super::backoff::Backoff;
-use super::merge::{Merge, ScopeId, SyncEvent};
-use crate::{Datastore, DatastoreError, Listing, Scope, Watch, WatchEvent};
+use super::merge::{Merge, ScopeId, Seen, SyncEvent};
+use crate::{Datastore, DatastoreError, Revision, Scope, Watch, WatchEvent};
 
-/// Changes that wait between the scopes' tasks and the merging one.
-const INBOX: usize = 256;
+/// Changes, and parts of listings, that wait between the scopes' tasks and the merging one.
+const INBOX: usize = 64;
 
 /// A watch that lived so long was a good one: the trouble that ended it is new trouble.
 const GOOD_WATCH: Duration = Duration::from_secs(10);
@@ -48,7 +48,9 @@ pub struct Syncer {
 }
 
 enum Input {
-    Listed(Listing),
+    Begun,
+    Entries(Vec<Seen>),
+    Listed,
     Changed(WatchEvent),
     Unavailable { reason: String, retry_in: Duration },
     Unwatched { reason: String, retry_in: Duration },
@@ -93,7 +95,9 @@ async fn deliver(
             // Input first: what has arrived is merged before the consumer gets the next batch.
             biased;
             Some((scope, input)) = inbox.recv(), if merge.backlog() < backlog => match input {
-                Input::Listed(listing) => merge.handle_listing(scope, listing),
+                Input::Begun => merge.begin_listing(scope),
+                Input::Entries(entries) => merge.handle_entries(scope, entries),
+                Input::Listed => merge.end_listing(scope),
                 Input::Changed(event) => merge.handle_event(scope, event),
                 Input::Unavailable { reason, retry_in } => merge.handle_unavailable(scope, reason, retry_in),
                 Input::Unwatched { reason, retry_in } => merge.handle_unwatched(reason, retry_in),
@@ -124,8 +128,12 @@ impl Follower {
 
     /// One listing and the watch that follows. Fails when the syncer is gone.
     async fn round(&mut self) -> Result<(), Gone> {
-        let listing = match self.store.list(&self.scope).await {
-            Ok(listing) => listing,
+        let from = match self.list().await? {
+            Ok(revision) => revision,
+            Err(DatastoreError::TooOld { .. }) => {
+                tokio::time::sleep(self.backoff.advance()).await;
+                return Ok(());
+            }
             Err(error) => {
                 let retry_in = self.backoff.advance();
                 self.send(Input::Unavailable { reason: reason(&error), retry_in }).await?;
@@ -133,8 +141,6 @@ impl Follower {
                 return Ok(());
             }
         };
-        let from = listing.revision;
-        self.send(Input::Listed(listing)).await?;
         let started = Instant::now();
         match self.store.watch(&self.scope, from).await {
             Ok(watch) => self.follow(watch).await?,
@@ -152,6 +158,26 @@ impl Follower {
         // Why a watch ended is of no interest: the next listing works, or says what is wrong.
         tokio::time::sleep(self.backoff.advance()).await;
         Ok(())
+    }
+
+    /// Reports a whole listing, bit by bit; answers with its revision, or why it did not come to its end.
+    async fn list(&self) -> Result<Result<Revision, DatastoreError>, Gone> {
+        let mut scan = match self.store.scan(&self.scope).await {
+            Ok(scan) => scan,
+            Err(error) => return Ok(Err(error)),
+        };
+        self.send(Input::Begun).await?;
+        loop {
+            match scan.next().await {
+                Ok(Some(entries)) => {
+                    self.send(Input::Entries(entries.into_iter().map(Seen::from).collect())).await?;
+                }
+                Ok(None) => break,
+                Err(error) => return Ok(Err(error)),
+            }
+        }
+        self.send(Input::Listed).await?;
+        Ok(Ok(scan.revision()))
     }
 
     /// Reports changes until the watch ends.

@@ -3,7 +3,8 @@
 //! Each scope is listed, then watched; when its watch ends it is listed again, and the difference to what is known is
 //! delivered, deletes included. Scopes must not overlap: a key belongs to one of them.
 //!
-//! Call order per scope: `handle_listing`, any number of `handle_event`, then again `handle_listing` (after a lost watch).
+//! Call order per scope: `begin_listing`, any number of `handle_entries`, `end_listing` (together: `handle_listing`), any number of
+//! `handle_event`, then the same again (after a lost watch). A listing that fails half-way is begun again without an end.
 //! `handle_unavailable` and `handle_unwatched` may come at any time. `poll_output` whenever the consumer has room; updates that it has not taken yet
 //! are merged by key, so a slow consumer costs memory in proportion to the keys that changed and not to the changes.
 
@@ -61,6 +62,23 @@ pub struct Merge {
     output: Output,
 }
 
+/// What the machine needs of an entry; the document, which is the larger part, is not kept while it waits.
+#[derive(Debug)]
+pub(super) struct Seen {
+    key: ResourceKey,
+    revision: Revision,
+    value: Result<Arc<Resource>, BadObject>,
+}
+
+impl From<Entry> for Seen {
+    fn from(entry: Entry) -> Self {
+        match entry {
+            Ok(stored) => Self { key: stored.key, revision: stored.revision, value: Ok(stored.resource) },
+            Err(bad) => Self { key: bad.key.clone(), revision: bad.revision, value: Err(bad) },
+        }
+    }
+}
+
 #[derive(Debug)]
 struct ScopeState {
     status: SyncStatus,
@@ -94,16 +112,34 @@ impl Merge {
 
     /// A complete picture of a scope: what differs from what is known goes out, then the scope is in sync.
     pub fn handle_listing(&mut self, scope: ScopeId, listing: Listing) {
+        self.begin_listing(scope);
+        self.handle_entries(scope, listing.entries.into_iter().map(Seen::from));
+        self.end_listing(scope);
+    }
+
+    /// A picture of a scope begins to come in.
+    pub(super) fn begin_listing(&mut self, scope: ScopeId) {
         // Only a consumer that was told "wait" is told "resync": a watch that is merely resumed changes no status.
         self.set_status(scope, |status| match status {
             SyncStatus::WaitForDatastore => SyncStatus::Resync,
             other => other,
         });
+        if let Some(state) = self.scopes.get_mut(scope.0) {
+            state.generation += 1;
+        }
+    }
+
+    /// A part of the picture: each object in it is as new as what is known, or newer.
+    pub(super) fn handle_entries(&mut self, scope: ScopeId, entries: impl IntoIterator<Item = Seen>) {
         let Some(state) = self.scopes.get_mut(scope.0) else { return };
-        state.generation += 1;
-        for entry in listing.entries {
+        for entry in entries {
             state.put(entry, &mut self.output);
         }
+    }
+
+    /// The picture is complete: what it did not have is gone.
+    pub(super) fn end_listing(&mut self, scope: ScopeId) {
+        let Some(state) = self.scopes.get_mut(scope.0) else { return };
         state.sweep(&mut self.output);
         self.set_status(scope, |_| SyncStatus::InSync);
     }
@@ -112,7 +148,7 @@ impl Merge {
     pub fn handle_event(&mut self, scope: ScopeId, event: WatchEvent) {
         let Some(state) = self.scopes.get_mut(scope.0) else { return };
         match event {
-            WatchEvent::Put(entry) => state.put(entry, &mut self.output),
+            WatchEvent::Put(entry) => state.put(entry.into(), &mut self.output),
             WatchEvent::Deleted { key, .. } => {
                 if let Some(known) = state.known.remove(&key) {
                     self.output.gone(key, known);
@@ -173,12 +209,9 @@ impl Merge {
 }
 
 impl ScopeState {
-    fn put(&mut self, entry: Entry, output: &mut Output) {
+    fn put(&mut self, seen: Seen, output: &mut Output) {
         let generation = self.generation;
-        let (key, revision, value) = match entry {
-            Ok(stored) => (stored.key, stored.revision, Ok(stored.resource)),
-            Err(bad) => (bad.key.clone(), bad.revision, Err(bad)),
-        };
+        let Seen { key, revision, value } = seen;
         let delivered = value.as_ref().map_or_else(|bad| bad.remains.is_some(), |_| true);
         let now = Known { revision, usable: value.is_ok(), delivered, generation };
         let before = self.known.insert(key.clone(), now);

@@ -8,6 +8,7 @@ use calico_core::resource::{Kind, Resource, ResourceKey};
 use calico_core::update::{SyncStatus, Update};
 use proptest::prelude::*;
 
+use super::merge::Seen;
 use super::*;
 use crate::memory::MemoryStore;
 use crate::testing::{network_set, tier};
@@ -81,6 +82,8 @@ enum Step {
     Relist,
     /// A listing fails.
     Fail,
+    /// A listing fails after so many objects.
+    FailHalfway(u8),
     /// The consumer takes what waits.
     Drain,
 }
@@ -95,6 +98,7 @@ fn step() -> impl Strategy<Value = Step> {
         1 => (0..9_u8).prop_map(Step::Replay),
         1 => Just(Step::Relist),
         1 => Just(Step::Fail),
+        1 => (0..6_u8).prop_map(Step::FailHalfway),
         2 => Just(Step::Drain),
     ]
 }
@@ -198,6 +202,13 @@ proptest! {
                     twin.delivered.clear();
                     merge.handle_listing(scope, twin.listing());
                     listed = true;
+                }
+                Step::FailHalfway(count) => {
+                    merge.begin_listing(scope);
+                    let some = twin.listing().entries.into_iter().take(count.into());
+                    merge.handle_entries(scope, some.map(Seen::from));
+                    merge.handle_unavailable(scope, "away".to_owned(), Duration::ZERO);
+                    listed = false;
                 }
                 Step::Fail => {
                     merge.handle_unavailable(scope, "away".to_owned(), Duration::ZERO);

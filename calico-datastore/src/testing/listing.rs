@@ -60,6 +60,14 @@ pub(super) async fn scopes_select(subject: &dyn Subject) {
         let expected: Vec<_> = all.iter().filter(|key| scope.contains(key)).cloned().collect();
         assert_eq!(keys(&listing), expected, "{scope:?}");
         assert_eq!(Some(listing.revision), newest, "{scope:?}");
+        let mut scan = subject.second().scan(&scope).await.unwrap();
+        let mut scanned = Listing { entries: Vec::new(), revision: scan.revision() };
+        while let Some(entries) = scan.next().await.unwrap() {
+            scanned.entries.extend(entries);
+        }
+        let mut found = keys(&scanned);
+        found.sort();
+        assert_eq!((found, Some(scanned.revision)), (expected, newest), "{scope:?}");
     }
 }
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use calico_core::resource::ResourceKey;
-use calico_datastore::{Batch, Committed, Datastore, DatastoreError, Listing, Revision, Scope, Stored, Watch};
+use calico_datastore::{Batch, Committed, Datastore, DatastoreError, Listing, Revision, Scan, Scope, Stored, Watch};
 use tokio::sync::OnceCell;
 
 use super::{StoreConfig, open};
@@ -41,6 +41,10 @@ impl Datastore for PatientStore {
 
     async fn list(&self, scope: &Scope) -> Result<Listing, DatastoreError> {
         self.store().await?.list(scope).await
+    }
+
+    async fn scan(&self, scope: &Scope) -> Result<Box<dyn Scan>, DatastoreError> {
+        self.store().await?.scan(scope).await
     }
 
     async fn commit(&self, batch: Batch) -> Result<Vec<Committed>, DatastoreError> {
