@@ -1,7 +1,8 @@
 //! Which pools a request may draw from, and in which order.
 //!
 //! Order is that of the datastore's list, by name: users rely on the first pool to fill first. Pools named by the request must be
-//! enabled ([`IpPool::is_allocatable`]) but need not select the node; the intended use is checked in either case (as upstream's `determinePools`).
+//! enabled ([`IpPool::is_allocatable`]) but need not select the node; the intended use is checked in either case (as upstream's
+//! `determinePools`).
 //!
 //! A pool with a namespace selector serves requests whose namespace's labels are known, and no others. (Upstream takes an unknown
 //! namespace for one without labels, which `!has(x)` selects.)
