@@ -61,7 +61,11 @@ fn has_float(value: &Value) -> bool {
 }
 
 fn bad(key: ResourceKey, document: &Value, revision: Revision, mut reason: String) -> BadObject {
-    let remains = Resource::remains(key.kind(), document).map(Arc::new);
+    let named = |mut remains: Resource| {
+        remains.adopt_key(&key);
+        Arc::new(remains)
+    };
+    let remains = Resource::remains(key.kind(), document).map(named);
     if let Some(Resource::IpPool(pool)) = remains.as_deref()
         && pool.spec.disable_bgp_export
     {
@@ -79,7 +83,7 @@ pub(crate) fn decode_value(key: ResourceKey, document: Value, revision: Revision
     decode_document(key, document.into(), revision)
 }
 
-fn decode_document(key: ResourceKey, document: Document, revision: Revision) -> Entry {
+fn decode_document(key: ResourceKey, mut document: Document, revision: Revision) -> Entry {
     // IPAM reads its own objects only to write them.
     if let Some(reason) = document.inexact().filter(|_| !Kind::V3.contains(&key.kind())) {
         let reason = reason.to_owned();
@@ -91,6 +95,13 @@ fn decode_document(key: ResourceKey, document: Document, revision: Revision) -> 
             if let (Some(reason), Some(metadata)) = (document.inexact(), resource.metadata_mut()) {
                 let fault = Fault::value("", None, reason);
                 metadata.unread = Fault::few(std::iter::once(fault).chain(std::mem::take(&mut metadata.unread))).into();
+            }
+            if document.inexact().is_none()
+                && resource.is_partial()
+                && let Some(path) = lost_on_writing(&resource, &document)
+            {
+                let reason = format!("{path} cannot be read, and would be lost");
+                document = Document::new(document.into_value(), Some(reason));
             }
             Ok(Stored::new(key, Arc::new(resource), Arc::new(document), revision))
         }
@@ -104,6 +115,39 @@ fn decode_document(key: ResourceKey, document: Document, revision: Revision) -> 
             Err(bad(key, &document, revision, reason))
         }
     }
+}
+
+/// What of a document is neither read nor put back when it is written: parts around its rules and lists, which carry their own.
+fn lost_on_writing(resource: &Resource, document: &Document) -> Option<String> {
+    let written = encode(resource, Some(document));
+    let differs = |path: &[&str]| {
+        let at = |document| path.iter().try_fold(document, |value: &Value, name| value.get(name));
+        let stored = at(document).filter(|value| !value.is_null())?;
+        let is_kept = at(&written).is_some_and(|written| match stored {
+            // There may be more by now: policies carry their own name.
+            Value::Object(members) => members.iter().all(|(name, value)| written.get(name) == Some(value)),
+            stored => stored == written,
+        });
+        (!is_kept).then(|| path.join("."))
+    };
+    let paths: [&[&str]; 14] = [
+        &["kind"],
+        &["apiVersion"],
+        &["metadata", "uid"],
+        &["metadata", "labels"],
+        &["metadata", "annotations"],
+        &["metadata", "finalizers"],
+        &["metadata", "ownerReferences"],
+        &["metadata", "creationTimestamp"],
+        &["metadata", "deletionTimestamp"],
+        &["spec", "doNotTrack"],
+        &["spec", "preDNAT"],
+        &["spec", "applyOnForward"],
+        &["spec", "labelsToApply"],
+        &["status"],
+    ];
+    let header = document.get("metadata").filter(|metadata| !metadata.is_object() && !metadata.is_null());
+    header.map(|_| "metadata".to_owned()).or_else(|| paths.into_iter().find_map(differs))
 }
 
 /// Refuses a batch that no store may carry out.
@@ -195,6 +239,46 @@ mod tests {
         assert!(bad.reason.starts_with("future: the number 1e999"), "{}", bad.reason);
     }
 
+    /// A label more must not make a rule that is left out one that allows.
+    #[test]
+    fn what_would_be_lost_is_never_written() {
+        let policy = |spec: &str, metadata: &str| {
+            format!(
+                r#"{{"kind": "GlobalNetworkPolicy", "apiVersion": "projectcalico.org/v3", "metadata": {metadata},
+                "spec": {{"selector": "all()", "ingress": [{{"action": "Allow"}}], {spec}}}}}"#
+            )
+        };
+        let named = r#"{"name": "x"}"#;
+        for (text, lost) in [
+            (policy(r#""doNotTrack": "yes""#, named), Some("spec.doNotTrack")),
+            (policy(r#""preDNAT": [1]"#, named), Some("spec.preDNAT")),
+            (policy(r#""applyOnForward": "x""#, named), Some("spec.applyOnForward")),
+            (policy(r#""order": 1"#, r#"{"name": "x", "labels": {"a": [1], "b": "c"}}"#), Some("metadata.labels")),
+            (policy(r#""order": 1"#, r#"{"name": "x", "annotations": ["q"]}"#), Some("metadata.annotations")),
+            (policy(r#""order": 1"#, r#"{"name": "x", "uid": 5}"#), Some("metadata.uid")),
+            (policy(r#""order": 1"#, "5"), Some("metadata")),
+            (
+                policy(r#""order": 1, "newer": {"a": [1]}"#, r#"{"name": "x", "newer": 1, "annotations": {"b": "c"}}"#),
+                None,
+            ),
+            (policy(r#""order": 1, "egress": [{"action": "Audit", "odd": 1}, 5]"#, named), None),
+        ] {
+            let stored = decoded(ResourceKey::cluster(Kind::GlobalNetworkPolicy, "x"), &text).unwrap();
+            let reason = lost.map(|path| format!("{path} cannot be read, and would be lost"));
+            assert_eq!(stored.raw.inexact(), reason.as_deref(), "{text}");
+            let written = encode(&stored.resource, Some(&stored.raw));
+            let is_kept = written["spec"] == stored.raw["spec"]
+                && written["metadata"]["newer"] == stored.raw["metadata"]["newer"];
+            assert!(is_kept || lost.is_some(), "{text}: {written}");
+        }
+        let profile = r#"{"spec": {"labelsToApply": {"q": ["z"]}, "ingress": [{"action": "Allow"}]}}"#;
+        let profile = decoded(ResourceKey::cluster(Kind::Profile, "x"), profile).unwrap();
+        assert!(profile.raw.inexact().is_some_and(|reason| reason.starts_with("spec.labelsToApply")));
+        let tier = r#"{"spec": {"order": 5}, "status": {"conditions": [5]}}"#;
+        let tier = decoded(ResourceKey::cluster(Kind::Tier, "x"), tier).unwrap();
+        assert!(tier.raw.inexact().is_some_and(|reason| reason.starts_with("status")));
+    }
+
     #[test]
     fn what_remains_of_a_pool_is_told() {
         let key = || ResourceKey::cluster(Kind::IpPool, "x");
@@ -212,6 +296,8 @@ mod tests {
         }
         let bad = decoded(ResourceKey::cluster(Kind::Tier, "x"), "[]").unwrap_err();
         assert_eq!(bad.remains, None);
+        let bad = decoded(ResourceKey::cluster(Kind::Tier, "x"), r#"{"spec": {"order": 5, "defaultAction": "Audit"}}"#);
+        assert_eq!(bad.unwrap_err().remains.and_then(|tier| tier.key()), Some(ResourceKey::cluster(Kind::Tier, "x")));
     }
 
     #[test]

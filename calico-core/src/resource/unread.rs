@@ -17,7 +17,8 @@
 //! A network set keeps the prefixes that can be read: were it absent for one bad entry, rules that deny its members would deny
 //! nobody.
 //!
-//! The document is never changed by any of this: what is not understood is written back as it was read.
+//! The document is never changed by any of this. Rules and lists of prefixes that are not understood are written back as they were
+//! read; an object of which another part was refused is for its store not to write at all ([`Resource::is_partial`]).
 
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
@@ -209,6 +210,12 @@ pub(super) fn write_back(resource: &Resource, document: &mut Value) {
 }
 
 impl Resource {
+    /// Whether something of the stored object was not understood and is carried beside what was.
+    pub fn is_partial(&self) -> bool {
+        self.metadata().is_some_and(|metadata| !metadata.unread.is_empty())
+            || self.rules().into_iter().flatten().any(|rule| rule.unread.is_some())
+    }
+
     /// Ingress and egress rules, of kinds that have them.
     pub(super) fn rules(&self) -> [&[Rule]; 2] {
         match self {
