@@ -5,6 +5,9 @@
 //! next owner gets it. An address waits here until the second is done, and what gives it to an interface waits for that. Should the
 //! second fail for good, the address serves nobody, and the status says why.
 //!
+//! A table that somebody deletes is back within milliseconds, but a connection that began meanwhile would outlive that, as established.
+//! So after such a loss the connections of all local workloads end. Those that policy allows begin anew.
+//!
 //! Addresses come from the graph, by way of the desired state. Those that left while no agent ran are found in what the host
 //! still holds of them.
 
@@ -49,6 +52,11 @@ impl Reconciler {
     pub(super) fn cut_what_left(&mut self) {
         let left: Vec<IpAddr> = self.stale_sources().chain(self.stale_routes_to_workloads()).collect();
         self.cuts.extend(left);
+        if core::mem::take(&mut self.table_was_lost) {
+            let desired = self.elements.pending().filter(|found| found.desired.is_some());
+            let all: Vec<_> = desired.filter_map(|found| self.source_of(&found.key.0, &found.key.1)).collect();
+            self.cuts.extend(all);
+        }
     }
 
     fn stale_sources(&self) -> impl Iterator<Item = IpAddr> {
@@ -73,7 +81,9 @@ impl Reconciler {
 
     /// Adds to what is carried out the addresses whose former owner has lost them once it is.
     pub(super) fn plan_cuts(&mut self, now: Duration, delta: &mut Delta) {
-        if self.cuts.is_empty() || !self.retries.may_try(&Object::Connections, now) {
+        // Without the table they would only begin anew.
+        let has_table = self.table_present || !delta.chains_set.is_empty();
+        if self.cuts.is_empty() || !has_table || !self.retries.may_try(&Object::Connections, now) {
             return;
         }
         let goes: BTreeSet<_> = delta

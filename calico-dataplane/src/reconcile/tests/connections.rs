@@ -118,3 +118,29 @@ fn connections_of_what_left_while_no_agent_ran_end() {
     assert_eq!(host.routes().len(), 1);
     assert!(host.take_connections_cut().is_empty(), "nothing left");
 }
+
+/// What began while the table was away would go on as established for ever.
+#[test]
+fn connections_end_when_the_table_was_lost() {
+    for faults in [Faults::default(), Faults { transactions: 2, ..Faults::default() }] {
+        let host = Recording::new();
+        host.set_link(cali(1), up(1));
+        let mut node = Node::in_sync(&host);
+        node.events(&[endpoint(1, &[])]);
+        node.settle();
+        host.take_applied();
+        assert!(host.take_connections_cut().is_empty(), "nothing was lost");
+        host.flush_ruleset();
+        host.set_faults(faults);
+        node.settle();
+        let applied = host.take_applied();
+        let table = applied.iter().rposition(|delta| !delta.chains_set.is_empty()).unwrap();
+        let cut = applied.iter().rposition(|delta| !delta.connections_cut.is_empty()).unwrap();
+        let given = applied.iter().rposition(|delta| steps(delta).contains(&"given")).unwrap();
+        assert!(table <= cut && cut < given, "{applied:?}");
+        assert!(host.take_connections_cut().contains(&route(1).key.dest.address()));
+        assert!(node.driver.state().is_settled());
+        node.settle();
+        assert!(host.take_connections_cut().is_empty(), "once");
+    }
+}
