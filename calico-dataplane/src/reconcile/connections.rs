@@ -52,11 +52,13 @@ impl Reconciler {
     pub(super) fn cut_what_left(&mut self) {
         let left: Vec<IpAddr> = self.stale_sources().chain(self.stale_routes_to_workloads()).collect();
         self.cuts.extend(left);
-        if core::mem::take(&mut self.table_was_lost) {
-            let desired = self.elements.pending().filter(|found| found.desired.is_some());
-            let all: Vec<_> = desired.filter_map(|found| self.source_of(&found.key.0, &found.key.1)).collect();
-            self.cuts.extend(all);
-        }
+    }
+
+    /// Addresses of all local workloads, none of which the host has in a table any more.
+    pub(super) fn cut_all(&mut self) {
+        let desired = self.elements.pending().filter(|found| found.desired.is_some());
+        let all: Vec<_> = desired.filter_map(|found| self.source_of(&found.key.0, &found.key.1)).collect();
+        self.cuts.extend(all);
     }
 
     fn stale_sources(&self) -> impl Iterator<Item = IpAddr> {

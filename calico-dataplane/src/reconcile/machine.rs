@@ -31,8 +31,6 @@ pub struct Reconciler {
     pub(super) bgp_settled: bool,
     pub(super) look: Look,
     pub(super) table_present: bool,
-    /// The table was gone, and the connections that its absence let through have not been told to end.
-    pub(super) table_was_lost: bool,
     pub(super) chains: Tracker<ChainName, ChainMark>,
     pub(super) bodies: BTreeMap<ChainName, Chain>,
     /// A set without a declaration is none that we would write.
@@ -106,7 +104,6 @@ impl Reconciler {
             bgp_settled: false,
             look: Look::Wanted,
             table_present: false,
-            table_was_lost: false,
             chains: Tracker::default(),
             bodies: BTreeMap::new(),
             sets: Tracker::default(),
@@ -241,7 +238,7 @@ impl Reconciler {
         // Before, or at the first look, what differs was left by an earlier life, or has not been asked for yet.
         let counts = self.in_sync && self.table_present;
         self.table_present = seen.table_present;
-        self.table_was_lost |= counts && !seen.table_present;
+        let was_lost = counts && !seen.table_present;
         let mut undone = BTreeSet::new();
         let mut note = |objects: &mut dyn Iterator<Item = Object>| {
             if counts {
@@ -276,6 +273,9 @@ impl Reconciler {
         self.look = Look::Done;
         if self.in_sync {
             self.cut_what_left();
+        }
+        if was_lost {
+            self.cut_all();
         }
     }
 
