@@ -61,7 +61,7 @@ struct Samples {
 }
 
 async fn measure(count: u32, progress: &Progress) -> Result<Samples, LabError> {
-    let (etcd, sqlite) = (Place::with_etcd().await?, Place::with_sqlite()?);
+    let (etcd, sqlite) = (Place::with_etcd(&D3).await?, Place::with_sqlite()?);
     for place in [&etcd, &sqlite] {
         worker::found::<Filled>(place, &Task::Fill { seed: SEED, count }).await?;
     }

@@ -76,7 +76,7 @@ struct Samples {
 }
 
 async fn measure(count: u32, progress: &Progress) -> Result<Samples, LabError> {
-    let place = Place::with_etcd().await?;
+    let place = Place::with_etcd(&D1).await?;
     progress.step(format!("D1: storing {count} endpoints, seed {SEED}"));
     let Filled { seconds } = worker::found(&place, &Task::Fill { seed: SEED, count }).await?;
     progress.done(format!("stored {count} endpoints of seed {SEED} in {seconds:.1} s"));

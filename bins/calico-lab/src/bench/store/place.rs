@@ -12,6 +12,7 @@ use tempfile::TempDir;
 use tokio::process::Command;
 use tokio::runtime::Handle;
 
+use super::super::Benchmark;
 use crate::error::{Context, LabError};
 use crate::process::{self, ProcessId};
 use crate::server;
@@ -42,8 +43,8 @@ impl Place {
     }
 
     /// One where an etcd runs.
-    pub(super) async fn with_etcd() -> Result<Self, LabError> {
-        server::require_etcd("bench D1")?;
+    pub(super) async fn with_etcd(benchmark: &Benchmark) -> Result<Self, LabError> {
+        server::require_etcd(&format!("bench {}", benchmark.id))?;
         let mut place = Self::with_sqlite()?;
         place.etcd = Some(server::spawn_etcd(&place.netns, ADDRESS, place.directory.path())?);
         server::etcd_listens(&place.netns, ADDRESS, place.directory.path()).await?;

@@ -101,7 +101,7 @@ pub(in crate::bench) async fn run(arguments: &BenchArgs, progress: &Progress) ->
 }
 
 async fn measure(watchers: u32, progress: &Progress) -> Result<Samples, LabError> {
-    let (etcd, sqlite) = (Place::with_etcd().await?, Place::with_sqlite()?);
+    let (etcd, sqlite) = (Place::with_etcd(&D2).await?, Place::with_sqlite()?);
     let mut samples = Samples::default();
     for repetition in 1..=REPETITIONS {
         let step = |what| progress.step(format!("D2: repetition {repetition} of {REPETITIONS}: {what}"));
