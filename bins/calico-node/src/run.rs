@@ -2,10 +2,8 @@
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
-use std::time::Duration;
 
 use calico_bgp::{BgpBackend, NativeConfig, SpeakerConfig};
-use calico_cmd::output::chain;
 use calico_core::render::{EndpointToHost, RenderConfig, Renderer};
 use calico_dataplane::reconcile::ReconcileConfig;
 use calico_dataplane::{LinuxConfig, LinuxDataplane};
@@ -24,11 +22,7 @@ use crate::startup::address::interface_addresses;
 use crate::startup::alone::AloneInNamespace;
 use crate::startup::identity;
 use crate::startup::register::{IpChoice, Registration};
-
-/// First pause after registering failed; it doubles up to the longest.
-const FIRST_PAUSE: Duration = Duration::from_millis(200);
-/// Longest pause between two tries to register.
-const LONGEST_PAUSE: Duration = Duration::from_secs(10);
+use crate::startup::registrar::Registrar;
 
 /// Why the agent does not run.
 pub(crate) type RunError = Box<dyn std::error::Error + Send + Sync>;
@@ -54,12 +48,8 @@ pub(crate) async fn run(args: RunArgs, store: Arc<dyn Datastore>) -> Result<(), 
     info!(node, version = env!("CARGO_PKG_VERSION"), "calico-node starts");
 
     let client = Client::new(store, Arc::new(SystemClock), Arc::new(ids));
-    let (failed, mut failure) = tokio::sync::oneshot::channel();
-    let registering = tokio::spawn(async move {
-        if let Err(error) = register(&registration, &client).await {
-            let _ = failed.send(error);
-        }
-    });
+    let registrar = Registrar::new(registration, client, agent.own_node(), agent.registration());
+    let mut registrar = tokio::spawn(registrar.run());
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut outcome = Ok(());
@@ -67,29 +57,13 @@ pub(crate) async fn run(args: RunArgs, store: Arc<dyn Datastore>) -> Result<(), 
         tokio::select! {
             _ = terminate.recv() => {}
             _ = interrupt.recv() => {}
-            Ok(error) = &mut failure => outcome = Err(error),
+            Ok(error) = &mut registrar => outcome = Err(error.into()),
         }
     };
     agent.run(shutdown).await;
-    registering.abort();
+    registrar.abort();
     info!("calico-node stops; what is enforced stays enforced");
     outcome
-}
-
-/// Registers this host, however long the datastore takes. What another try cannot mend ends the agent.
-async fn register(registration: &Registration, client: &Client) -> Result<(), RunError> {
-    let mut pause = FIRST_PAUSE;
-    loop {
-        match registration.carry_out(client).await {
-            Ok(()) => return Ok(()),
-            Err(error) if error.is_retryable() => {
-                warn!(error = %chain(&error), retry_in = ?pause, "this host is not registered yet");
-            }
-            Err(error) => return Err(error.into()),
-        }
-        tokio::time::sleep(pause).await;
-        pause = (pause * 2).min(LONGEST_PAUSE);
-    }
 }
 
 fn registration(args: &RunArgs, node: &str) -> Result<Registration, RunError> {

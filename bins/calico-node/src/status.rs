@@ -17,6 +17,9 @@ pub(crate) fn fetch(args: &StatusArgs) -> Result<String, ControlError> {
 
 fn table(status: &NodeStatus) -> String {
     let datastore = match status.datastore {
+        DatastoreState::InSync if status.datastore_error.is_some() => {
+            "in sync when it was last read; changes are not told"
+        }
         DatastoreState::InSync => "in sync",
         DatastoreState::Resync => "reading the snapshot",
         _ => "no contact (what was enforced stays enforced)",
@@ -54,6 +57,7 @@ fn table(status: &NodeStatus) -> String {
         }
     }
     for (title, lines) in [
+        ("Failed at the datastore, tried again:", status.datastore_error.iter().map(String::as_str).collect()),
         (
             "Refused by the kernel, tried again:",
             status.dataplane_error.iter().flat_map(|text| text.lines()).collect::<Vec<_>>(),
@@ -83,6 +87,7 @@ mod tests {
             version: "0.1.0".into(),
             uptime_ms: 61_500,
             datastore: DatastoreState::InSync,
+            datastore_error: None,
             endpoints: 2,
             policies: 3,
             ip_sets: 4,
@@ -120,5 +125,12 @@ Cannot be used:
   Tier(x): bad order
 ";
         assert_eq!(table(&status), page);
+
+        let reason = "datastore is unavailable: etcd list at http://192.0.2.9:2379: Connection refused";
+        let (datastore, datastore_error) = (DatastoreState::Waiting, Some(reason.into()));
+        let page = table(&NodeStatus { datastore, datastore_error, ..status });
+        let told = "Datastore:  no contact (what was enforced stays enforced)\n";
+        assert!(page.contains(told), "{page}");
+        assert!(page.contains(&format!("\nFailed at the datastore, tried again:\n  {reason}\n\nRefused")), "{page}");
     }
 }

@@ -146,6 +146,9 @@ pub struct NodeStatus {
     pub uptime_ms: u64,
     /// Contact with the datastore.
     pub datastore: DatastoreState,
+    /// Why the datastore does not answer, or does not tell what changes; it is tried again.
+    #[serde(default)]
+    pub datastore_error: Option<String>,
     /// Workload endpoints of this host.
     pub endpoints: usize,
     /// Policies and profiles in force on this host.

@@ -44,6 +44,7 @@ use crate::metrics::Metrics;
 use gate::{Gate, Passed};
 use pipeline::Pipeline;
 use session_log::SessionLog;
+pub use state::OwnNode;
 use state::State;
 use waits::{Goal, Waits};
 
@@ -98,6 +99,8 @@ pub struct Agent {
     drifted: bool,
     state: State,
     health: watch::Sender<Health>,
+    own_node: watch::Sender<OwnNode>,
+    registration: watch::Sender<Option<String>>,
     metrics: Arc<Metrics>,
     calls: mpsc::Receiver<Call>,
     call_sender: mpsc::Sender<Call>,
@@ -127,6 +130,8 @@ impl Agent {
             deaf: None,
             drifted: false,
             health: watch::channel(start).0,
+            own_node: watch::channel(OwnNode::Unknown).0,
+            registration: watch::channel(None).0,
             metrics: parts.metrics,
             calls,
             call_sender,
@@ -141,6 +146,16 @@ impl Agent {
     /// How the agent is, from now on.
     pub fn health(&self) -> watch::Receiver<Health> {
         self.health.subscribe()
+    }
+
+    /// What the datastore has of this host's own Node, from now on.
+    pub fn own_node(&self) -> watch::Receiver<OwnNode> {
+        self.own_node.subscribe()
+    }
+
+    /// Where whoever registers this host says what is in the way, for the status; none if nothing is.
+    pub fn registration(&self) -> watch::Sender<Option<String>> {
+        self.registration.clone()
     }
 
     /// The agent's figures.
@@ -189,6 +204,7 @@ impl Agent {
     async fn act_on(&mut self, Passed { updates, is_complete }: Passed) {
         let mut is_news = is_complete;
         if !updates.is_empty() {
+            self.state.note_own_node(&updates);
             let changes = self.pipeline.handle_updates(&updates);
             self.driver.machine().desire(&changes.delta);
             is_news |= changes.bgp.is_some();
@@ -297,7 +313,8 @@ impl Agent {
         let now = Instant::now();
         match verb {
             Verb::Status => {
-                let status = self.state.report(&self.pipeline, self.driver.state(), self.bgp.as_deref(), now);
+                let mut status = self.state.report(&self.pipeline, self.driver.state(), self.bgp.as_deref(), now);
+                status.notices.extend(self.registration.borrow().clone());
                 // A client that has gone away is no concern of ours.
                 let _ = answer.send(Answer::Ok(Success::Status(Box::new(status))));
             }
@@ -411,6 +428,8 @@ impl Agent {
         self.metrics.bgp_routes.set(count(self.pipeline.bgp_routes()));
         let (ready, detail) = self.state.readiness();
         self.health.send_replace(Health { beat: now, ready, detail });
+        let own_node = self.state.own_node();
+        self.own_node.send_if_modified(|known| core::mem::replace(known, own_node) != own_node);
     }
 
     fn tell_left_out(&mut self) {

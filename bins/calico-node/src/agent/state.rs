@@ -6,8 +6,8 @@ use calico_bgp::{BgpBackend, PeerStatus, SessionState};
 use calico_cmd::control::{Attachment, DatastoreState, NodeStatus, PeerReport};
 use calico_core::bgp::PeerKind;
 use calico_core::calc::event::{ActiveEndpoint, EndpointId};
-use calico_core::resource::ResourceKey;
-use calico_core::update::SyncStatus;
+use calico_core::resource::{Kind, ResourceKey};
+use calico_core::update::{SyncStatus, Update};
 use calico_dataplane::reconcile::{Object, Reconciler, WorkloadState};
 use calico_datastore::sync::Diagnostic;
 use tokio::time::{Duration, Instant};
@@ -16,10 +16,27 @@ use tracing::{debug, info, warn};
 use super::pipeline::Pipeline;
 use super::waits::Standing;
 
+/// What the datastore has of this host's own Node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum OwnNode {
+    /// Nobody knows: the datastore has not been in sync yet, or is locked.
+    Unknown,
+    /// It is there.
+    Present,
+    /// It is not there: the other nodes do not know this host.
+    Absent,
+    /// It is there and cannot be read, which is the same for the other nodes.
+    Unreadable,
+}
+
 /// See the module.
 #[derive(Debug)]
 pub(super) struct State {
     node: String,
+    own_key: ResourceKey,
+    /// Whether the datastore has this host's Node, in a form that can be read.
+    has_own_node: bool,
     pub(super) start: Instant,
     pub(super) sync: SyncStatus,
     /// Set with the first in-sync and never reset: from then on the picture is enforced, contact or not.
@@ -46,8 +63,10 @@ struct Unavailable {
 const TRY: Duration = Duration::from_secs(15);
 
 impl State {
-    pub(super) const fn new(node: String, start: Instant) -> Self {
+    pub(super) fn new(node: String, start: Instant) -> Self {
         Self {
+            own_key: ResourceKey::cluster(Kind::Node, &node),
+            has_own_node: false,
             node,
             start,
             sync: SyncStatus::WaitForDatastore,
@@ -78,6 +97,22 @@ impl State {
             _ => {}
         }
         self.locked = locked;
+    }
+
+    /// Takes note of this host's own Node.
+    pub(super) fn note_own_node(&mut self, updates: &[Update]) {
+        if let Some(update) = updates.iter().rfind(|update| update.key == self.own_key) {
+            self.has_own_node = update.value.is_some();
+        }
+    }
+
+    pub(super) fn own_node(&self) -> OwnNode {
+        match (self.seen_in_sync && self.locked.is_none(), self.faults.contains_key(&self.own_key), self.has_own_node) {
+            (false, ..) => OwnNode::Unknown,
+            (true, true, _) => OwnNode::Unreadable,
+            (true, false, true) => OwnNode::Present,
+            (true, false, false) => OwnNode::Absent,
+        }
     }
 
     fn unavailable(&self, now: Instant) -> Option<&String> {
@@ -192,7 +227,8 @@ impl State {
             ip_sets: pipeline.active().sets(),
             dataplane_in_sync: host.is_settled(),
             dataplane_error: Some(failures.collect::<Vec<_>>().join("\n")).filter(|text| !text.is_empty()),
-            diagnostics: faults.chain(self.unavailable(now).cloned()).chain(pipeline.diagnostics()).collect(),
+            datastore_error: self.unavailable(now).cloned(),
+            diagnostics: faults.chain(pipeline.diagnostics()).collect(),
             notices: self.notices(host, bgp),
             bgp: bgp.map(|bgp| bgp.status().peers.iter().map(peer).collect()).unwrap_or_default(),
             bgp_routes: pipeline.bgp_routes(),
@@ -216,7 +252,20 @@ impl State {
             format!("{LOCKED}: what is enforced stays enforced; {changed} changed objects wait for it to be unlocked")
         });
         let stale = (stale > 0).then(|| stale_routes(stale, &peers));
-        locked.into_iter().chain(stale).chain(fights).chain(more).collect()
+        locked.into_iter().chain(self.unknown_to_others()).chain(stale).chain(fights).chain(more).collect()
+    }
+
+    /// What it means that this host's own Node is missing.
+    fn unknown_to_others(&self) -> Option<String> {
+        let what = match self.own_node() {
+            OwnNode::Absent => "is not stored",
+            OwnNode::Unreadable => "cannot be read (mend it where it was written, or delete it: it is made anew)",
+            OwnNode::Present | OwnNode::Unknown => return None,
+        };
+        let key = &self.own_key;
+        Some(format!(
+            "{key}, this host's own, {what}: no other node knows it, and BGP has no address; policy is enforced"
+        ))
     }
 }
 

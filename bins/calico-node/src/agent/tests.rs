@@ -17,12 +17,16 @@ use tokio::task::JoinHandle;
 
 use super::*;
 
+mod registered;
+
 struct World {
     store: MemoryStore,
     kernel: Recording,
     bgp: RecordingBackend,
     calls: mpsc::Sender<Call>,
     health: watch::Receiver<Health>,
+    own_node: watch::Receiver<OwnNode>,
+    registration: watch::Sender<Option<String>>,
     agent: JoinHandle<()>,
 }
 
@@ -49,7 +53,9 @@ impl World {
             metrics: Arc::new(Metrics::default()),
         });
         let (calls, health) = (agent.calls(), agent.health());
-        Self { store, kernel, bgp, calls, health, agent: tokio::spawn(agent.run(std::future::pending())) }
+        let (own_node, registration) = (agent.own_node(), agent.registration());
+        let agent = tokio::spawn(agent.run(std::future::pending()));
+        Self { store, kernel, bgp, calls, health, own_node, registration, agent }
     }
 
     async fn put(&self, key: ResourceKey, resource: Resource) {

@@ -1,7 +1,9 @@
-//! What happens once when the agent starts: who this host is, where it is, and that the cluster knows.
+//! Who this host is, where it is, and that the cluster knows: found out once when the agent starts, and made known for as long as it
+//! runs.
 
 pub mod address;
 pub(crate) mod alone;
 pub(crate) mod capability;
 pub mod identity;
 pub mod register;
+pub(crate) mod registrar;

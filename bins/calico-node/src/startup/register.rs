@@ -7,8 +7,8 @@ use calico_core::net::AsNumber;
 use calico_core::resource::{
     IpPool, IpPoolSpec, Kind, NodeAddress, NodeBgpSpec, NodeSpec, NodeStatus, ReportedObject, Resource, ResourceKey,
 };
-use calico_datastore::Scope;
 use calico_datastore::client::{Client, ClientError};
+use calico_datastore::{DatastoreError, Scope};
 use tracing::{info, warn};
 
 use super::address::{InterfaceAddress, Method};
@@ -94,19 +94,34 @@ impl RegisterError {
     pub const fn is_retryable(&self) -> bool {
         matches!(self, Self::Store { source, .. } if source.is_retryable() || source.is_conflict())
     }
+
+    /// Whether it is for whoever set this host up: its settings, or credentials that the datastore refuses. All else is about single
+    /// objects, which are mended where they are stored.
+    pub const fn is_ours(&self) -> bool {
+        match self {
+            Self::NoAddress { .. } | Self::Duplicate { .. } => true,
+            Self::Store { source, .. } => matches!(source, ClientError::Store(DatastoreError::Refused { .. })),
+        }
+    }
 }
 
 impl Registration {
-    /// Makes the host known.
-    pub async fn carry_out(&self, client: &Client) -> Result<(), RegisterError> {
+    /// Makes the host known. Answers whether its Node was missing.
+    ///
+    /// # Errors
+    /// The first that a step met. Where another try cannot mend it the steps that follow are done all the same: one bad object must not
+    /// keep the host from being known.
+    pub async fn carry_out(&self, client: &Client) -> Result<bool, RegisterError> {
         let prepared = client.initialise_as(&self.cluster_type).await;
-        prepared.map_err(|source| RegisterError::Store { step: "prepare the datastore", source })?;
+        let prepared =
+            bearable(prepared.map_err(|source| RegisterError::Store { step: "prepare the datastore", source }))?;
         // The pool first: who sees the node may attach workloads to it.
-        self.ensure_pool(client).await?;
-        self.register_node(client).await
+        let pooled = bearable(self.ensure_pool(client).await)?;
+        let registered = self.register_node(client).await;
+        prepared.and(pooled).and(registered)
     }
 
-    async fn register_node(&self, client: &Client) -> Result<(), RegisterError> {
+    async fn register_node(&self, client: &Client) -> Result<bool, RegisterError> {
         let fail = |source| RegisterError::Store { step: "register this node", source };
         let key = ResourceKey::cluster(Kind::Node, &self.node);
         let mut tries = 0;
@@ -122,7 +137,7 @@ impl Registration {
             });
             let node = self.wanted_node(old)?;
             if old == Some(&node) {
-                return Ok(());
+                return Ok(false);
             }
             self.refuse_duplicate(client, &node).await?;
             // An update carries the revision that was read, in the object's metadata.
@@ -134,7 +149,7 @@ impl Registration {
             match outcome {
                 Ok(_) => {
                     info!(node = self.node, "registered");
-                    return Ok(());
+                    return Ok(stored.is_none());
                 }
                 Err(error) if error.is_conflict() && tries < TRIES => {}
                 Err(error) => return Err(fail(error)),
@@ -233,6 +248,14 @@ impl Registration {
             Err(error) => return Err(fail(error)),
         }
         Ok(())
+    }
+}
+
+/// What a step met, to be told when the others are done; what may pass by itself ends the round.
+fn bearable(step: Result<(), RegisterError>) -> Result<Result<(), RegisterError>, RegisterError> {
+    match step {
+        Err(error) if error.is_retryable() => Err(error),
+        other => Ok(other),
     }
 }
 
