@@ -13,13 +13,16 @@ use tokio::time::Instant;
 
 use super::backoff::Backoff;
 use super::merge::{Merge, ScopeId, Seen, SyncEvent};
-use crate::{Datastore, DatastoreError, Revision, Scope, Watch, WatchEvent};
+use crate::{Datastore, DatastoreError, Revision, Scan, Scope, Watch, WatchEvent};
 
 /// Changes, and parts of listings, that wait between the scopes' tasks and the merging one.
 const INBOX: usize = 64;
 
 /// A watch that lived so long was a good one: the trouble that ended it is new trouble.
 const GOOD_WATCH: Duration = Duration::from_secs(10);
+
+/// A store that is there begins to answer within.
+const AT_ONCE: Duration = Duration::from_secs(1);
 
 /// How a syncer behaves.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -70,6 +73,7 @@ impl Syncer {
                 scope,
                 inputs: inputs.clone(),
                 backoff: Backoff::new(options.longest_pause),
+                lost: None,
             };
             tasks.spawn(follower.run());
         }
@@ -119,6 +123,8 @@ struct Follower {
     scope: Scope,
     inputs: mpsc::Sender<(ScopeId, Input)>,
     backoff: Backoff,
+    /// Why the last watch was lost, until the next listing.
+    lost: Option<String>,
 }
 
 impl Follower {
@@ -142,27 +148,28 @@ impl Follower {
             }
         };
         let started = Instant::now();
-        match self.store.watch(&self.scope, from).await {
+        let ended = match self.store.watch(&self.scope, from).await {
             Ok(watch) => self.follow(watch).await?,
-            Err(DatastoreError::TooOld { .. }) => {}
+            Err(error @ DatastoreError::TooOld { .. }) => error,
             Err(error) => {
                 let retry_in = self.backoff.advance();
                 self.send(Input::Unwatched { reason: reason(&error), retry_in }).await?;
                 tokio::time::sleep(retry_in).await;
                 return Ok(());
             }
-        }
+        };
         if started.elapsed() >= GOOD_WATCH {
             self.backoff.reset();
         }
-        // Why a watch ended is of no interest: the next listing works, or says what is wrong.
+        self.lost = (!matches!(ended, DatastoreError::TooOld { .. })).then(|| reason(&ended));
         tokio::time::sleep(self.backoff.advance()).await;
         Ok(())
     }
 
     /// Reports a whole listing, bit by bit; answers with its revision, or why it did not come to its end.
-    async fn list(&self) -> Result<Result<Revision, DatastoreError>, Gone> {
-        let mut scan = match self.store.scan(&self.scope).await {
+    async fn list(&mut self) -> Result<Result<Revision, DatastoreError>, Gone> {
+        let lost = self.lost.take();
+        let mut scan = match self.begin(lost).await? {
             Ok(scan) => scan,
             Err(error) => return Ok(Err(error)),
         };
@@ -180,13 +187,29 @@ impl Follower {
         Ok(Ok(scan.revision()))
     }
 
-    /// Reports changes until the watch ends.
-    async fn follow(&mut self, mut watch: Box<dyn Watch>) -> Result<(), Gone> {
-        while let Ok(event) = watch.next().await {
-            self.backoff.reset();
-            self.send(Input::Changed(event)).await?;
+    /// Begins a listing. After a watch that was lost it works at once, and that was all; or it fails, and says why. But a store that is
+    /// silent takes long to say that, and meanwhile nobody may believe that the picture is current.
+    async fn begin(&self, lost: Option<String>) -> Result<Result<Box<dyn Scan>, DatastoreError>, Gone> {
+        let mut scan = self.store.scan(&self.scope);
+        let Some(reason) = lost else { return Ok(scan.await) };
+        if let Ok(answer) = tokio::time::timeout(AT_ONCE, &mut scan).await {
+            return Ok(answer);
         }
-        Ok(())
+        self.send(Input::Unavailable { reason, retry_in: Duration::ZERO }).await?;
+        Ok(scan.await)
+    }
+
+    /// Reports changes until the watch ends; answers why it did.
+    async fn follow(&mut self, mut watch: Box<dyn Watch>) -> Result<DatastoreError, Gone> {
+        loop {
+            match watch.next().await {
+                Ok(event) => {
+                    self.backoff.reset();
+                    self.send(Input::Changed(event)).await?;
+                }
+                Err(error) => return Ok(error),
+            }
+        }
     }
 
     async fn send(&self, input: Input) -> Result<(), Gone> {

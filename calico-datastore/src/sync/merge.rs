@@ -158,7 +158,7 @@ impl Merge {
         }
     }
 
-    /// The scope cannot be listed now. What was delivered stays; the status says that it may be out of date.
+    /// The scope cannot be listed now, or its watch was lost and nobody answers. What was delivered stays; the status says that it may be out of date.
     pub fn handle_unavailable(&mut self, scope: ScopeId, reason: String, retry_in: Duration) {
         self.output.diagnostic(Diagnostic::Unavailable { reason, retry_in });
         self.set_status(scope, |_| SyncStatus::WaitForDatastore);

@@ -382,6 +382,22 @@ async fn a_lost_history_is_listed_again_without_a_word_when_nothing_changed() {
     assert_eq!((consumer.updates, consumer.statuses.len()), (updates + 1, statuses));
 }
 
+/// After a watch that was lost the store takes long to answer: that counts as being away while it lasts.
+#[tokio::test(start_paused = true)]
+async fn a_silent_store_is_told_of_before_it_says_that_it_is_away() {
+    let store = MemoryStore::new();
+    let mut syncer = start(&store, vec![Scope::All]);
+    let mut consumer = Consumer::default();
+    until(&mut syncer, &mut consumer, "in sync", |consumer| consumer.status() == Some(SyncStatus::InSync)).await;
+    store.disconnect();
+    store.reconnect();
+    store.faults().set_latency(Duration::from_secs(8));
+    until(&mut syncer, &mut consumer, "silent", |consumer| consumer.status() == Some(SyncStatus::WaitForDatastore))
+        .await;
+    assert_eq!(consumer.unavailable, 1, "and why");
+    until(&mut syncer, &mut consumer, "back", |consumer| consumer.status() == Some(SyncStatus::InSync)).await;
+}
+
 /// A store that lists and refuses every watch, as when the machine is out of inotify instances.
 struct Unwatchable(MemoryStore);
 
