@@ -68,7 +68,7 @@ pub mod testing;
 
 pub use clock::{Clock, IdSource, SystemClock, SystemIds};
 pub use error::DatastoreError;
-pub use etcd_config::{EtcdConfig, Pem};
+pub use etcd_config::{Discovery, EtcdConfig, Pem, TlsLimits, TlsSuite, TlsVersion};
 pub use key::{model, path};
 pub use revision::Revision;
 pub use store::{

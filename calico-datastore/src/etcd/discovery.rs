@@ -3,7 +3,7 @@
 //! Comes in: a domain; goes out: URLs, those with the lowest priority first. Where a domain has members with TLS and without,
 //! only those with TLS count: nobody who can answer DNS may talk a client out of encryption.
 //!
-//! The question goes to the name servers of `/etc/resolv.conf`, in order; an answer too long for a datagram is asked for again
+//! The question goes to the name servers of the `resolv.conf` that the configuration names, in order; an answer too long for a datagram is asked for again
 //! over TCP. Only the answer with the number and the question that were sent, from the address that was asked, is one.
 
 use std::collections::hash_map::RandomState;
@@ -16,9 +16,7 @@ use simple_dns::{CLASS, Name, Packet, PacketFlag, QCLASS, QTYPE, Question, RCODE
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpStream, UdpSocket};
 
-use crate::DatastoreError;
-
-const RESOLV_CONF: &str = "/etc/resolv.conf";
+use crate::{DatastoreError, Discovery};
 
 /// Wait for one server's answer; glibc's default.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -29,14 +27,15 @@ const DATAGRAM: usize = 4096;
 /// The service names of upstream's client, with the scheme that each stands for.
 const SERVICES: [(&str, &str); 2] = [("etcd-client-ssl", "https"), ("etcd-client", "http")];
 
-/// Looks up a domain's members at the system's name servers.
-pub(super) async fn endpoints(domain: &str) -> Result<Vec<String>, DatastoreError> {
-    let operation = format!("read {RESOLV_CONF}");
-    let text = tokio::task::spawn_blocking(|| std::fs::read_to_string(RESOLV_CONF)).await;
+/// Looks up a domain's members.
+pub(super) async fn endpoints(discovery: &Discovery) -> Result<Vec<String>, DatastoreError> {
+    let path = discovery.resolv_conf.clone();
+    let operation = format!("read {}", path.display());
+    let text = tokio::task::spawn_blocking(move || std::fs::read_to_string(path)).await;
     let text = text
         .unwrap_or_else(|gone| Err(std::io::Error::other(gone)))
         .map_err(|source| DatastoreError::Unavailable { operation, source: Some(Box::new(source)) })?;
-    endpoints_at(&name_servers(&text), domain).await
+    endpoints_at(&name_servers(&text), &discovery.domain).await
 }
 
 /// As [`endpoints`], at given servers.

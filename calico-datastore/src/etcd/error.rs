@@ -1,12 +1,18 @@
-//! etcd's errors, sorted by what a caller can do about them.
+//! etcd's errors, sorted by what a caller can do about them, and worded for people.
+//!
+//! Every message says what was asked of which member and, as its cause, the innermost reason. The library's own texts repeat each other
+//! and show its types.
 
 use etcd_client::Error;
 
+use super::options::DEADLINE;
 use crate::DatastoreError;
 
 /// gRPC status codes (`google.rpc.Code`) for which trying again is of no use until somebody changes something.
 const REFUSALS: [i32; 4] = [INVALID_ARGUMENT, PERMISSION_DENIED, FAILED_PRECONDITION, UNAUTHENTICATED];
+const CANCELLED: i32 = 1;
 const INVALID_ARGUMENT: i32 = 3;
+const DEADLINE_EXCEEDED: i32 = 4;
 const PERMISSION_DENIED: i32 = 7;
 const FAILED_PRECONDITION: i32 = 9;
 const RESOURCE_EXHAUSTED: i32 = 8;
@@ -19,23 +25,72 @@ pub(super) fn sort(operation: &str, error: Error) -> DatastoreError {
         Error::InvalidArgs(_) | Error::InvalidUri(_) | Error::InvalidMetadataValue(_) => true,
         _ => false,
     };
-    let operation = format!("etcd {operation}");
-    let source: Option<Box<dyn std::error::Error + Send + Sync>> = Some(Box::new(error));
+    let operation = operation.to_owned();
+    let source: Cause = Box::new(Reason { text: words(&error), error });
     if refused {
-        DatastoreError::Refused { operation, source }
+        DatastoreError::Refused { operation, source: Some(source) }
     } else {
-        DatastoreError::Unavailable { operation, source }
+        unavailable(operation, Some(source))
     }
+}
+
+type Cause = Box<dyn std::error::Error + Send + Sync>;
+
+pub(super) const fn unavailable(operation: String, source: Option<Cause>) -> DatastoreError {
+    DatastoreError::Unavailable { operation, source }
+}
+
+/// Names the member whom an operation was asked of.
+pub(super) fn at(endpoint: &str, mut error: DatastoreError) -> DatastoreError {
+    if let DatastoreError::Unavailable { operation, .. }
+    | DatastoreError::Undecided { operation, .. }
+    | DatastoreError::Refused { operation, .. } = &mut error
+    {
+        *operation = format!("etcd {operation} at {endpoint}");
+    }
+    error
+}
+
+/// Why a member did not do what it was asked.
+#[derive(Debug, thiserror::Error)]
+#[error("{text}")]
+struct Reason {
+    text: String,
+    /// The library's, for [`is_out_of_history`] and [`surely_not_done`]. It is not told as a source: its text is no sentence.
+    error: Error,
+}
+
+fn words(error: &Error) -> String {
+    let Error::GRpcStatus(status) = error else { return error.to_string() };
+    let mut causes = std::iter::successors(std::error::Error::source(status), |error| error.source());
+    let text = match causes.by_ref().last() {
+        Some(innermost) => innermost.to_string(),
+        None => status.message().to_owned(),
+    };
+    match i32::from(status.code()) {
+        CANCELLED | DEADLINE_EXCEEDED if std::error::Error::source(status).is_some() => no_answer(),
+        _ if text.is_empty() => format!("gRPC status {:?}", status.code()),
+        _ => text,
+    }
+}
+
+fn no_answer() -> String {
+    format!("no answer within {} s", DEADLINE.as_secs())
 }
 
 /// Whether etcd says that a revision is compacted away (or, after a restore from a backup, not there yet).
 pub(super) fn is_out_of_history(error: &DatastoreError) -> bool {
-    let DatastoreError::Unavailable { source: Some(source), .. } = error else { return false };
-    matches!(source.downcast_ref(), Some(Error::GRpcStatus(status)) if i32::from(status.code()) == OUT_OF_RANGE)
+    matches!(library(error), Some(Error::GRpcStatus(status)) if i32::from(status.code()) == OUT_OF_RANGE)
+}
+
+/// The library's own error.
+fn library(error: &DatastoreError) -> Option<&Error> {
+    let DatastoreError::Unavailable { source: Some(source), .. } = error else { return None };
+    source.downcast_ref::<Reason>().map(|reason| &reason.error)
 }
 
 pub(super) fn timed_out(operation: &str) -> DatastoreError {
-    DatastoreError::Unavailable { operation: format!("etcd {operation}: no answer in time"), source: None }
+    unavailable(operation.to_owned(), Some(no_answer().into()))
 }
 
 /// A write that may have arrived, and was not answered.
@@ -49,17 +104,12 @@ pub(super) fn undecided(error: DatastoreError) -> DatastoreError {
 /// Whether a request that failed cannot have had an effect: no connection came about, or the member says that it takes no more.
 pub(super) fn surely_not_done(error: &DatastoreError) -> bool {
     use std::io::ErrorKind::{ConnectionRefused, HostUnreachable, NetworkUnreachable};
-    let mut cause = std::error::Error::source(error);
-    while let Some(error) = cause {
-        if let Some(error) = error.downcast_ref::<std::io::Error>() {
-            return matches!(error.kind(), ConnectionRefused | HostUnreachable | NetworkUnreachable);
-        }
-        cause = match error.downcast_ref() {
-            Some(Error::GRpcStatus(status)) if i32::from(status.code()) == RESOURCE_EXHAUSTED => return true,
-            // The library's error does not name its own cause.
-            Some(Error::GRpcStatus(status)) => std::error::Error::source(status),
-            _ => error.source(),
-        };
+    // The library's error does not name its own cause.
+    let Some(Error::GRpcStatus(status)) = library(error) else { return false };
+    if i32::from(status.code()) == RESOURCE_EXHAUSTED {
+        return true;
     }
-    false
+    let mut causes = std::iter::successors(std::error::Error::source(status), |error| error.source());
+    let kind = causes.find_map(|error| Some(error.downcast_ref::<std::io::Error>()?.kind()));
+    matches!(kind, Some(ConnectionRefused | HostUnreachable | NetworkUnreachable))
 }

@@ -22,10 +22,10 @@ use futures_util::stream::FuturesUnordered;
 use tokio::sync::OnceCell;
 use tokio::time::Instant;
 
-use super::error::{is_out_of_history, surely_not_done, undecided};
+use super::error::{at, is_out_of_history, surely_not_done, unavailable, undecided};
 use super::options::Access;
 use super::{discovery, within};
-use crate::{DatastoreError, EtcdConfig, key};
+use crate::{DatastoreError, Discovery, EtcdConfig, key};
 
 /// How long a member may say nothing before another one is asked, too. Ten times what a member under load takes, and less than
 /// what somebody at a terminal calls hanging.
@@ -38,14 +38,14 @@ const FRESH: Duration = Duration::from_secs(1);
 pub(super) struct Members {
     access: Access,
     /// Where the addresses come from, unless they were given.
-    domain: Option<String>,
+    discovery: Option<Discovery>,
     found: Mutex<Option<Arc<[Member]>>>,
     /// Which member is asked first; counts on beyond the last.
     turn: AtomicUsize,
 }
 
 struct Member {
-    endpoint: String,
+    endpoint: Arc<str>,
     client: OnceCell<Client>,
     /// When it answered last.
     answered: Mutex<Option<Instant>>,
@@ -56,15 +56,16 @@ pub(super) struct Answer<T> {
     pub(super) value: T,
     /// For [`Members::pass`].
     pub(super) turn: usize,
+    pub(super) endpoint: Arc<str>,
 }
 
 impl Members {
     /// Reads the files that the configuration names.
     pub(super) async fn new(config: &EtcdConfig) -> Result<Self, DatastoreError> {
         let access = Access::read(config).await?;
-        let domain = config.discovery.clone();
-        let given = domain.is_none().then(|| members(&config.endpoints));
-        Ok(Self { access, domain, found: Mutex::new(given), turn: AtomicUsize::new(0) })
+        let discovery = config.discovery.clone();
+        let given = discovery.is_none().then(|| members(&config.endpoints));
+        Ok(Self { access, discovery, found: Mutex::new(given), turn: AtomicUsize::new(0) })
     }
 
     /// Asks for what may be asked for twice, until a member answers.
@@ -85,26 +86,27 @@ impl Members {
             let turn = offsets.next().map(|offset| first.wrapping_add(offset));
             if let Some((turn, member)) = turn.and_then(|turn| Some((turn, members.get(turn % members.len())?))) {
                 let attempt = self.attempt(member, &request);
-                asked.push(async move { (turn, attempt.await) });
+                let endpoint = Arc::clone(&member.endpoint);
+                asked.push(async move { (turn, endpoint, attempt.await) });
             }
             let is_last = offsets.is_empty();
             let answer = async {
                 if is_last { Ok(asked.next().await) } else { tokio::time::timeout(SILENCE, asked.next()).await }
             };
             match answer.await {
-                Ok(Some((turn, Ok(value)))) => {
+                Ok(Some((turn, endpoint, Ok(value)))) => {
                     self.turn_to(first, turn);
-                    return Ok(Answer { value, turn });
+                    return Ok(Answer { value, turn, endpoint });
                 }
-                Ok(Some((_, Err(error)))) if is_answer(&error) => return Err(error),
-                Ok(Some((_, Err(error)))) => last = Some(error),
+                Ok(Some((.., Err(error)))) if is_answer(&error) => return Err(error),
+                Ok(Some((.., Err(error)))) => last = Some(error),
                 Ok(None) => break,
                 // The next one is asked as well.
                 Err(_) => {}
             }
         }
         self.pass(first);
-        Err(self.nobody(operation, last))
+        Err(self.nobody(operation, &members, last))
     }
 
     /// Sends a write, once.
@@ -130,7 +132,7 @@ impl Members {
                     continue;
                 }
             };
-            match request(client).await {
+            match request(client).await.map_err(|error| at(&member.endpoint, error)) {
                 Err(error) if !is_answer(&error) => {
                     *member.answered() = None;
                     self.pass(turn);
@@ -145,7 +147,7 @@ impl Members {
                 }
             }
         }
-        Err(self.nobody(operation, last))
+        Err(self.nobody(operation, &members, last))
     }
 
     /// The member to write to: of several, one that is known to be there.
@@ -172,7 +174,7 @@ impl Members {
     where
         Asked: Future<Output = Result<T, DatastoreError>>,
     {
-        let answer = request(self.connect(member).await?).await;
+        let answer = request(self.connect(member).await?).await.map_err(|error| at(&member.endpoint, error));
         if answer.as_ref().err().is_none_or(is_answer) {
             *member.answered() = Some(Instant::now());
         }
@@ -180,11 +182,22 @@ impl Members {
     }
 
     /// The failure of a request that no member answered.
-    fn nobody(&self, operation: &str, last: Option<DatastoreError>) -> DatastoreError {
-        if self.domain.is_some() {
+    fn nobody(&self, operation: &str, members: &[Member], last: Option<DatastoreError>) -> DatastoreError {
+        if self.discovery.is_some() {
             *self.found() = None;
         }
-        last.unwrap_or_else(|| DatastoreError::Unavailable { operation: format!("etcd {operation}"), source: None })
+        let asked: Vec<&str> = members.iter().map(|member| &*member.endpoint).collect();
+        match (last, asked.as_slice()) {
+            (Some(last), [_]) => last,
+            (last, _) => {
+                let operation = format!("etcd {operation}: none of its members answers ({})", asked.join(", "));
+                let cause = match last {
+                    Some(DatastoreError::Unavailable { source, .. }) => source,
+                    other => other.map(Into::into),
+                };
+                unavailable(operation, cause)
+            }
+        }
     }
 
     /// The member whose turn it was has failed: the next one's turn, unless somebody has said so already.
@@ -202,17 +215,17 @@ impl Members {
     }
 
     /// The addresses, for messages.
-    pub(super) fn endpoints(&self) -> Vec<String> {
+    pub(super) fn endpoints(&self) -> Vec<Arc<str>> {
         let found = self.found();
         found.iter().flat_map(|members| members.iter()).map(|member| member.endpoint.clone()).collect()
     }
 
     async fn members(&self) -> Result<Arc<[Member]>, DatastoreError> {
         let known = self.found().clone();
-        match (known, &self.domain) {
+        match (known, &self.discovery) {
             (Some(members), _) => Ok(members),
-            (None, Some(domain)) => {
-                let endpoints = discovery::endpoints(domain).await?;
+            (None, Some(discovery)) => {
+                let endpoints = discovery::endpoints(discovery).await?;
                 self.access.check(&endpoints)?;
                 let members = members(&endpoints);
                 *self.found() = Some(Arc::clone(&members));
@@ -223,9 +236,8 @@ impl Members {
     }
 
     async fn connect(&self, member: &Member) -> Result<Client, DatastoreError> {
-        let options = || self.access.options(&member.endpoint);
-        let connect = || within("connect", Client::connect([member.endpoint.as_str()], Some(options())));
-        member.client.get_or_try_init(connect).await.cloned()
+        let client = member.client.get_or_try_init(|| self.access.client(&member.endpoint)).await;
+        client.cloned().map_err(|error| at(&member.endpoint, error))
     }
 
     fn found(&self) -> MutexGuard<'_, Option<Arc<[Member]>>> {
@@ -240,8 +252,11 @@ impl Member {
 }
 
 fn members(endpoints: &[String]) -> Arc<[Member]> {
-    let member =
-        |endpoint: &String| Member { endpoint: endpoint.clone(), client: OnceCell::new(), answered: Mutex::new(None) };
+    let member = |endpoint: &String| Member {
+        endpoint: endpoint.as_str().into(),
+        client: OnceCell::new(),
+        answered: Mutex::new(None),
+    };
     endpoints.iter().map(member).collect()
 }
 

@@ -19,7 +19,13 @@ mod scan;
 #[cfg(test)]
 mod server;
 #[cfg(test)]
+mod silence_tests;
+mod stream;
+#[cfg(test)]
 mod tests;
+mod tls;
+#[cfg(test)]
+mod tls_tests;
 mod txn;
 mod watch;
 
@@ -30,7 +36,7 @@ use async_trait::async_trait;
 use calico_core::resource::ResourceKey;
 use etcd_client::{Client, GetResponse, KeyValue};
 
-use self::error::{sort, timed_out};
+use self::error::{sort, timed_out, unavailable};
 use self::members::Members;
 use self::options::DEADLINE;
 use self::scan::EtcdScan;
@@ -100,8 +106,7 @@ impl Datastore for EtcdStore {
                 }
             }
         }
-        let operation = "etcd list: the store forgot the revision of each try".to_owned();
-        Err(DatastoreError::Unavailable { operation, source: None })
+        Err(unavailable("etcd list: the store forgot the revision of each try".to_owned(), None))
     }
 
     async fn scan(&self, scope: &Scope) -> Result<Box<dyn Scan>, DatastoreError> {

@@ -11,7 +11,7 @@ use async_trait::async_trait;
 use etcd_client::{Client, GetOptions, KeyValue};
 use tokio::task::JoinSet;
 
-use super::error::is_out_of_history;
+use super::error::{is_out_of_history, unavailable};
 use super::members::Members;
 use super::{LARGEST_MESSAGE, decode, from_etcd, key_of, within};
 use crate::key::PathRange;
@@ -110,8 +110,7 @@ impl Scan for EtcdScan {
                 }
                 Some(Ok(Err(error))) => return Err(error),
                 Some(Err(error)) => {
-                    let operation = "etcd list".to_owned();
-                    return Err(DatastoreError::Unavailable { operation, source: Some(Box::new(error)) });
+                    return Err(unavailable("etcd list".to_owned(), Some(error.into())));
                 }
             }
         }

@@ -81,6 +81,13 @@ impl Server {
         }
     }
 
+    /// Sends it a signal, such as `STOP`.
+    pub(super) fn signal(&self, name: &str) {
+        let process = self.process.as_ref().unwrap().id();
+        let sent = Command::new("sh").args(["-c", &format!("kill -{name} {process}")]).status().unwrap();
+        assert!(sent.success());
+    }
+
     /// Starts it on the same data and ports.
     pub(super) fn restart(&mut self) {
         self.kill();

@@ -7,12 +7,11 @@ use async_trait::async_trait;
 use calico_core::resource::{GlobalNetworkPolicySpec, Kind, Metadata, Object, Resource};
 use etcd_client::{CompactionOptions, DeleteOptions};
 
-use super::options::Access;
 use super::server::{Server, insist};
 use super::*;
 use crate::sync::{SyncEvent, SyncOptions, Syncer};
-use crate::testing::{Subject, conformance, free_address, next, tier};
-use crate::{Pem, Precondition, WatchEvent, Write};
+use crate::testing::{Subject, conformance, next, tier};
+use crate::{Precondition, WatchEvent, Write};
 
 async fn client(server: &Server) -> Client {
     Client::connect(server.config().endpoints, None).await.unwrap()
@@ -163,74 +162,6 @@ async fn wrong_credentials_are_refused_and_right_ones_work() {
     assert!(matches!(nobody, DatastoreError::Refused { .. }), "{nobody:?}");
     let right = EtcdStore::connect(with("secret")).await.unwrap();
     right.list(&Scope::All).await.unwrap();
-}
-
-/// Makes an authority, a server certificate for an address and a client certificate.
-fn certificates(directory: &std::path::Path, address: std::net::IpAddr) {
-    let openssl = |arguments: &str| {
-        let run = std::process::Command::new("openssl").args(arguments.split(' ')).current_dir(directory).output();
-        let run = run.expect("this test makes certificates with the program `openssl`: install the package openssl");
-        assert!(run.status.success(), "openssl {arguments}: {}", String::from_utf8_lossy(&run.stderr));
-    };
-    let key = "-newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2";
-    openssl(&format!("req -x509 {key} -keyout ca.key -out ca.pem -subj /CN=ca"));
-    for (name, extension) in
-        [("server", format!("subjectAltName=IP:{address}")), ("client", "extendedKeyUsage=clientAuth".into())]
-    {
-        openssl(&format!(
-            "req -x509 {key} -keyout {name}.key -out {name}.pem -subj /CN={name} -CA ca.pem -CAkey ca.key \
-             -addext {extension} -addext basicConstraints=critical,CA:FALSE"
-        ));
-    }
-}
-
-#[tokio::test]
-async fn certificates_are_checked_both_ways() {
-    let directory = tempfile::tempdir().unwrap();
-    certificates(directory.path(), free_address().ip());
-    let file = |name: &str| directory.path().join(name);
-    let argument = |option: &str, name: &str| format!("--{option}={}", file(name).display());
-    let extra = vec![
-        argument("cert-file", "server.pem"),
-        argument("key-file", "server.key"),
-        argument("trusted-ca-file", "ca.pem"),
-        "--client-cert-auth".to_owned(),
-    ];
-    let mut server = Server::spawn("https", extra, tempfile::tempdir().unwrap());
-    let pem = |name: &str| Pem::File(file(name));
-    let right = EtcdConfig {
-        ca: Some(pem("ca.pem")),
-        identity: Some((pem("client.pem"), pem("client.key"))),
-        ..server.config()
-    };
-    server.ready(right.clone()).await;
-    let text = std::fs::read_to_string(file("ca.pem")).unwrap();
-    let inline = EtcdStore::connect(EtcdConfig { ca: Some(Pem::Text(text)), ..right.clone() }).await.unwrap();
-    inline.list(&Scope::All).await.unwrap();
-    for wrong in [
-        EtcdConfig { identity: None, ..right.clone() },
-        EtcdConfig { ca: Some(pem("client.pem")), ..right.clone() },
-        // The machine's authorities, none of which has signed this.
-        EtcdConfig { ca: None, ..right.clone() },
-    ] {
-        let error = EtcdStore::connect(wrong).await.unwrap().list(&Scope::All).await.unwrap_err();
-        assert!(matches!(error, DatastoreError::Unavailable { .. }), "{error:?}");
-    }
-
-    // A user and a password over the same connection.
-    let access = Access::read(&right).await.unwrap();
-    let endpoint = right.endpoints.first().unwrap();
-    let mut raw = Client::connect([endpoint.as_str()], Some(access.options(endpoint))).await.unwrap();
-    raw.user_add("root", "secret", None).await.unwrap();
-    raw.user_grant_role("root", "root").await.unwrap();
-    raw.auth_enable().await.unwrap();
-    let with = |password: &str| {
-        let credentials = Some(("root".to_owned(), password.to_owned()));
-        EtcdConfig { credentials, ..right.clone() }
-    };
-    EtcdStore::connect(with("secret")).await.unwrap().list(&Scope::All).await.unwrap();
-    let wrong = EtcdStore::connect(with("guess")).await.unwrap().list(&Scope::All).await.unwrap_err();
-    assert!(matches!(wrong, DatastoreError::Refused { .. }), "{wrong:?}");
 }
 
 /// Upstream's table of transactions, row by row: what a client of upstream would be told is what ours tells.

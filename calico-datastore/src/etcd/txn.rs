@@ -8,6 +8,7 @@ use etcd_client::{
     Client, Compare, CompareOp, DeleteOptions, GetOptions, KeyValue, PutOptions, Txn, TxnOp, TxnOpResponse, TxnResponse,
 };
 
+use super::error::unavailable;
 use super::{LARGEST_MESSAGE, decode, from_etcd, to_etcd, within};
 use crate::key::{self, PathRange};
 use crate::{Batch, Change, Committed, DatastoreError, Precondition, Revision, Scope, Write, document};
@@ -69,8 +70,7 @@ impl Plan {
             }
         }
         // The comparison and the reads are one transaction, so this needs a server that contradicts itself.
-        let operation = "etcd commit: the server refused without a reason".to_owned();
-        DatastoreError::Unavailable { operation, source: None }
+        unavailable("commit".to_owned(), Some("it refused without a reason".into()))
     }
 }
 

@@ -16,7 +16,7 @@ use async_trait::async_trait;
 use etcd_client::{Client, KeyValue, WatchOptions, WatchResponse, WatchStream};
 use tokio::time::Instant;
 
-use super::error::{is_out_of_history, sort};
+use super::error::{at, is_out_of_history, sort, timed_out, unavailable};
 use super::members::Members;
 use super::{LARGEST_MESSAGE, decode, from_etcd, key_of, to_etcd, within};
 use crate::key::PathRange;
@@ -36,14 +36,17 @@ pub(super) struct EtcdWatch {
     range: PathRange,
     cursor: Revision,
     stream: Option<WatchStream>,
-    /// When the connection was lost.
-    lost: Option<Instant>,
+    /// Whose stream it was.
+    endpoint: Arc<str>,
+    /// When the connection was lost, and why.
+    lost: Option<(Instant, DatastoreError)>,
     buffer: VecDeque<WatchEvent>,
 }
 
 impl EtcdWatch {
-    pub(super) const fn new(members: Arc<Members>, scope: Scope, range: PathRange, from: Revision) -> Self {
-        Self { members, turn: 0, scope, range, cursor: from, stream: None, lost: None, buffer: VecDeque::new() }
+    pub(super) fn new(members: Arc<Members>, scope: Scope, range: PathRange, from: Revision) -> Self {
+        let (endpoint, buffer) = (Arc::from(""), VecDeque::new());
+        Self { members, turn: 0, scope, range, cursor: from, stream: None, endpoint, lost: None, buffer }
     }
 
     /// Opens a stream after the cursor.
@@ -60,28 +63,32 @@ impl EtcdWatch {
         let answer = self.members.ask("watch", watch).await?;
         self.stream = Some(answer.value);
         self.turn = answer.turn;
+        self.endpoint = answer.endpoint;
         Ok(())
     }
 
     /// Takes the next message off the stream, or repairs the stream.
     async fn advance(&mut self) -> Result<(), DatastoreError> {
         let Some(stream) = &mut self.stream else {
-            let error = match self.connect().await {
-                Ok(()) => return Ok(()),
-                Err(error) => error,
+            // Who hangs is not waited for longer than who is away: the reason why the stream was lost tells of both.
+            let left = self.lost.as_ref().map_or(PATIENCE, |(since, _)| PATIENCE.saturating_sub(since.elapsed()));
+            return match tokio::time::timeout(left, self.connect()).await {
+                Ok(Ok(())) => Ok(()),
+                Ok(Err(error)) => self.bear(error).await,
+                Err(_) => {
+                    Err(self.lost.take().map_or_else(|| at(&self.endpoint, timed_out("watch")), |(_, error)| error))
+                }
             };
-            return self.bear(error).await;
         };
         let error = match stream.message().await {
             Ok(Some(message)) => {
                 self.lost = None;
                 return self.take(&message);
             }
-            Ok(None) => {
-                DatastoreError::Unavailable { operation: "etcd watch: ended by the server".to_owned(), source: None }
-            }
+            Ok(None) => unavailable("watch".to_owned(), Some("it ended the watch".into())),
             Err(error) => sort("watch", error),
         };
+        let error = at(&self.endpoint, error);
         self.stream = None;
         self.members.pass(self.turn);
         self.bear(error).await
@@ -92,10 +99,11 @@ impl EtcdWatch {
         if is_out_of_history(&error) {
             return Err(DatastoreError::TooOld { revision: self.cursor });
         }
-        let lost = *self.lost.get_or_insert_with(Instant::now);
-        if !error.is_retryable() || lost.elapsed() >= PATIENCE {
+        let since = self.lost.as_ref().map_or_else(Instant::now, |(since, _)| *since);
+        if !error.is_retryable() || since.elapsed() >= PATIENCE {
             return Err(error);
         }
+        self.lost = Some((since, error));
         tokio::time::sleep(PAUSE).await;
         Ok(())
     }
@@ -105,8 +113,8 @@ impl EtcdWatch {
             return Err(DatastoreError::TooOld { revision: self.cursor });
         }
         if message.canceled() {
-            let operation = format!("etcd watch: {}", message.cancel_reason());
-            return Err(DatastoreError::Refused { operation, source: None });
+            let source = Some(message.cancel_reason().to_owned().into());
+            return Err(at(&self.endpoint, DatastoreError::Refused { operation: "watch".to_owned(), source }));
         }
         // A store that was restored from an older copy takes a start in its future, and would be silent until it gets there.
         if message.header().is_some_and(|header| header.revision() < to_etcd(self.cursor)) {

@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use calico_datastore::{EtcdConfig, Pem};
+use calico_datastore::{Discovery, EtcdConfig, Pem};
 
 pub use file::FileError;
 pub use open::{OpenError, open, open_existing, open_in_place};
@@ -25,6 +25,8 @@ pub use tls::TlsError;
 
 /// Where the embedded datastore lies unless told otherwise.
 pub const DEFAULT_PATH: &str = "/var/lib/calico/calico.db";
+/// The file that names the DNS servers of this machine.
+const RESOLV_CONF: &str = "/etc/resolv.conf";
 /// Environment variable with the path of the embedded datastore.
 pub const PATH_ENV: &str = "CALICO_DATASTORE_PATH";
 
@@ -153,7 +155,7 @@ pub enum ConfigError {
         /// What it may be.
         expected: &'static str,
     },
-    /// Which TLS is good enough cannot be understood, or cannot be kept to.
+    /// Which TLS is good enough cannot be understood, or is none.
     #[error(transparent)]
     Tls(#[from] TlsError),
     /// Half a client identity.
@@ -199,8 +201,8 @@ pub fn resolve(sources: &Sources<'_>) -> Result<Resolved, ConfigError> {
             // whatever the file says.
             let places = || lines.iter().chain([&sources.environment]);
             let setting = |name| places().find_map(|place| place.get(name)).map(String::as_str);
-            tls::check(setting("TLS_MIN_VERSION"), setting("TLS_CIPHER_SUITES"))?;
-            StoreConfig::Etcd(settings.etcd()?)
+            let tls = tls::limits(setting("TLS_MIN_VERSION"), setting("TLS_CIPHER_SUITES"))?;
+            StoreConfig::Etcd(EtcdConfig { tls, ..settings.etcd()? })
         }
     };
     Ok(Resolved { config, warning })
@@ -284,7 +286,8 @@ impl Settings {
         let endpoints = given(self.endpoints).unwrap_or_default();
         let endpoints: Vec<String> =
             endpoints.split(',').map(str::trim).filter(|url| !url.is_empty()).map(str::to_owned).collect();
-        let discovery = given(self.discovery);
+        let at = |domain| Discovery { domain, resolv_conf: RESOLV_CONF.into() };
+        let discovery = given(self.discovery).map(at);
         match (endpoints.is_empty(), discovery.is_some()) {
             (true, false) => return Err(ConfigError::NoEndpoints),
             (false, true) => return Err(ConfigError::EndpointsAndDiscovery),
@@ -307,7 +310,7 @@ impl Settings {
             _ => return Err(ConfigError::HalfIdentity),
         };
         let credentials = given(self.username).zip(given(self.password));
-        Ok(EtcdConfig { endpoints, discovery, credentials, ca, identity })
+        Ok(EtcdConfig { endpoints, discovery, credentials, ca, identity, ..EtcdConfig::default() })
     }
 }
 

@@ -1,3 +1,5 @@
+use calico_datastore::TlsLimits;
+
 use super::*;
 
 fn sources<'a>(environment: &[(&str, &str)]) -> Sources<'a> {
@@ -47,7 +49,10 @@ fn any_etcd_variable_means_etcd() {
     assert_eq!(of_environment(&[("ETCD_KEY_FILE", "/k")]), Err(ConfigError::NoEndpoints));
     let config = of_environment(&[("ETCD_DISCOVERY_SRV", "example.com")]).unwrap();
     let StoreConfig::Etcd(etcd) = config else { panic!("{config:?}") };
-    assert_eq!((etcd.discovery.as_deref(), etcd.endpoints.len()), (Some("example.com"), 0));
+    assert_eq!(
+        (etcd.discovery.as_ref().map(|found| found.domain.as_str()), etcd.endpoints.len()),
+        (Some("example.com"), 0)
+    );
     assert_eq!(
         of_environment(&[("ETCD_ENDPOINTS", "http://a:1"), ("ETCD_DISCOVERY_SRV", "example.com")]),
         Err(ConfigError::EndpointsAndDiscovery)
@@ -76,7 +81,7 @@ fn each_setting_of_etcd_has_its_field_and_its_variable() {
     type Read = fn(&EtcdConfig) -> String;
     let rows: [(&str, &str, &str, &str, Read); 7] = [
         ("etcdEndpoints", "ETCD_ENDPOINTS", "http://x:1", "", |etcd| etcd.endpoints.concat()),
-        ("etcdDiscoverySrv", "ETCD_DISCOVERY_SRV", "x.example", "", |etcd| etcd.discovery.clone().unwrap()),
+        ("etcdDiscoverySrv", "ETCD_DISCOVERY_SRV", "x.example", "", |etcd| etcd.discovery.clone().unwrap().domain),
         ("etcdUsername", "ETCD_USERNAME", "u", "pe", |etcd| etcd.credentials.clone().unwrap().0),
         ("etcdPassword", "ETCD_PASSWORD", "p", "ue", |etcd| etcd.credentials.clone().unwrap().1),
         ("etcdKeyFile", "ETCD_KEY_FILE", "/k", "ce", |etcd| format!("{:?}", etcd.identity.as_ref().unwrap().1)),
@@ -117,8 +122,11 @@ fn each_setting_of_etcd_has_its_field_and_its_variable() {
 fn rules_for_tls_are_never_passed_over() {
     let etcd = ("ETCD_ENDPOINTS", "https://a:1");
     for strict in [("TLS_MIN_VERSION", "1.3"), ("TLS_CIPHER_SUITES", "TLS_AES_128_GCM_SHA256")] {
-        let is_refused = |config| matches!(config, Err(ConfigError::Tls(_)));
-        assert!(is_refused(of_environment(&[etcd, strict])), "{strict:?}");
+        let is_strict = |config| match config {
+            Ok(StoreConfig::Etcd(etcd)) => etcd.tls != TlsLimits::default(),
+            other => panic!("{other:?}"),
+        };
+        assert!(is_strict(of_environment(&[etcd, strict])), "{strict:?}");
         assert_eq!(of_environment(&[("DATASTORE_TYPE", "sqlite"), strict]), Ok(sqlite(DEFAULT_PATH)));
         let environment = [strict];
         let line = format!("{}=\n", strict.0);
@@ -128,10 +136,10 @@ fn rules_for_tls_are_never_passed_over() {
             (format!("ETCD_ENDPOINTS=https://a:1\n{line}"), false),
         ] {
             let sources = Sources { file: Some(("calicoctl.cfg", &text)), ..sources(&environment) };
-            assert_eq!(is_refused(resolve(&sources).map(|resolved| resolved.config)), expected, "{text}");
+            assert_eq!(is_strict(resolve(&sources).map(|resolved| resolved.config)), expected, "{text}");
         }
     }
-    assert!(of_environment(&[etcd, ("TLS_MIN_VERSION", "1.2")]).is_ok());
+    assert!(matches!(of_environment(&[etcd, ("TLS_MIN_VERSION", "1.1")]), Err(ConfigError::Tls(_))));
 }
 
 /// What only the Kubernetes datastore has: each field and variable asks for it, unless another is named; nonsense is nonsense.
