@@ -17,6 +17,7 @@ use crate::{Precondition, WatchEvent, Write};
 
 mod crash;
 mod disk;
+mod torn;
 mod truncated;
 
 /// Two handles of one file, as two processes have.
