@@ -219,9 +219,9 @@ mod tests {
     #[test]
     fn what_upstream_reads_is_not_absent() {
         let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../fuzz/corpus/document");
-        let mut count = 0;
-        for file in std::fs::read_dir(folder).unwrap() {
-            let path = file.unwrap().path();
+        let names = ["half-surrogate", "large-integer", "long-decimal", "no-utf8", "number-beyond-range", "too-deep"];
+        for name in names {
+            let path = std::path::Path::new(folder).join(format!("{name}.json"));
             let key = ResourceKey::cluster(Kind::GlobalNetworkPolicy, "x");
             let stored = decode(key.clone(), &std::fs::read(&path).unwrap(), Revision::from_raw(1));
             let stored = stored.unwrap_or_else(|bad| panic!("{path:?}: {}", bad.reason));
@@ -231,9 +231,7 @@ mod tests {
             let write = crate::Write::update(&stored, Arc::clone(&stored.resource));
             let refused = check(&write.into()).unwrap_err();
             assert!(matches!(refused, DatastoreError::Inexact { .. }), "{path:?}: {refused}");
-            count += 1;
         }
-        assert!(count >= 6, "the corpus is there");
         let (block, _) = crate::testing::affinity("host", "10.0.0.0/26");
         let bad = decoded(block, r#"{"state": "confirmed", "future": 1e999}"#).unwrap_err();
         assert!(bad.reason.starts_with("future: the number 1e999"), "{}", bad.reason);

@@ -13,6 +13,7 @@
 
 mod address;
 mod faulty;
+mod fuzz;
 mod lifetime;
 mod listing;
 mod objects;
@@ -27,6 +28,7 @@ use async_trait::async_trait;
 use calico_core::resource::ResourceKey;
 
 pub use self::address::free_address;
+pub use self::fuzz::fuzz_document;
 pub use self::objects::{affinity, block, handle, network_set, tier};
 use crate::{Datastore, Watch, WatchEvent};
 
