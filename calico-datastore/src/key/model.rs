@@ -6,6 +6,28 @@
 //! parser unescapes some of the latter as well; here what is written raw is read raw.
 //!
 //! Invariant: `parse(path(key)) == key` for every key that has a path, and two keys never share one.
+//!
+//! For embedders: whoever shows what upstream's Felix says of a host, or answers a Typha or confd. The programs of this tree go by the v3
+//! objects alone and have no use for it.
+//!
+//! ```
+//! use calico_datastore::model::{ModelKey, WorkloadId};
+//!
+//! // Under what path does the Felix of a host say that it is alive?
+//! let alive = ModelKey::ActiveStatus { region: None, host: "a".into() };
+//! assert_eq!(alive.path()?, "/calico/felix/v2/no-region/host/a/status");
+//!
+//! // And which endpoint is this about?
+//! let path = "/calico/felix/v2/no-region/host/a/workload/k8s/default%2fpod/endpoint/eth0";
+//! let endpoint = WorkloadId {
+//!     host: "a".into(),
+//!     orchestrator: "k8s".into(),
+//!     workload: "default/pod".into(),
+//!     endpoint: "eth0".into(),
+//! };
+//! assert_eq!(ModelKey::parse(path), Some(ModelKey::WorkloadStatus { region: None, endpoint }));
+//! # Ok::<(), calico_datastore::model::ModelKeyError>(())
+//! ```
 
 use std::net::IpAddr;
 use std::sync::Arc;

@@ -11,6 +11,29 @@
 //!
 //! Kinds that only Kubernetes stores (its own policies, services and endpoint slices) belong to a datastore that is not here. This
 //! agent follows less than Felix: see its own list.
+//!
+//! For embedders: whoever feeds one of upstream's programs, or does its work, from any of the stores.
+//!
+//! ```
+//! use std::sync::Arc;
+//!
+//! use calico_core::update::SyncStatus;
+//! use calico_datastore::memory::MemoryStore;
+//! use calico_datastore::sync::{SyncEvent, SyncOptions, Syncer, scopes};
+//!
+//! # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+//! let store = Arc::new(MemoryStore::new());
+//! let mut syncer = Syncer::start(store, scopes::bgp(Some("host-a")), SyncOptions::default());
+//! loop {
+//!     match syncer.next().await {
+//!         Some(SyncEvent::Updates(updates)) => println!("{} pools, peers, nodes and blocks", updates.len()),
+//!         Some(SyncEvent::Status(SyncStatus::InSync)) | None => break,
+//!         Some(_) => {}
+//!     }
+//! }
+//! # });
+//! # Ok::<(), std::io::Error>(())
+//! ```
 
 use calico_core::resource::{AffinityOwner, Kind, ResourceKey};
 
