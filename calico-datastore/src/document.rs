@@ -26,10 +26,23 @@ pub(crate) fn encode(resource: &Resource, base: Option<&Document>) -> Value {
     document
 }
 
-/// The stored bytes of a document.
-#[cfg(any(feature = "sqlite", feature = "etcd"))]
+/// The stored bytes of a document; numbers with a fraction as Go writes them.
+#[cfg(any(feature = "sqlite", feature = "etcd", test))]
 pub(crate) fn to_bytes(document: &Value) -> Vec<u8> {
-    document.to_string().into_bytes()
+    let mut bytes = Vec::new();
+    // Text keys and memory: this cannot fail.
+    let _ = serde::Serialize::serialize(document, &mut serde_json::Serializer::with_formatter(&mut bytes, GoNumbers));
+    bytes
+}
+
+#[cfg(any(feature = "sqlite", feature = "etcd", test))]
+struct GoNumbers;
+
+#[cfg(any(feature = "sqlite", feature = "etcd", test))]
+impl serde_json::ser::Formatter for GoNumbers {
+    fn write_f64<W: std::io::Write + ?Sized>(&mut self, writer: &mut W, number: f64) -> std::io::Result<()> {
+        writer.write_all(calico_core::resource::json_number(number).as_bytes())
+    }
 }
 
 /// What the bytes under a key mean. Of a member that is there twice the last counts, as for upstream's readers; manifests refuse it.
@@ -42,7 +55,7 @@ pub(crate) fn decode(key: ResourceKey, bytes: &[u8], revision: Revision) -> Entr
     };
     let document = match serde_json::from_slice::<Value>(text) {
         Ok(document) if !has_float(&document) => Ok(document.into()),
-        read => lenient::read(text).map_or_else(|| read.map(Document::from), Ok),
+        read => lenient::read(key.kind(), text).map_or_else(|| read.map(Document::from), Ok),
     };
     match document {
         Ok(document) => decode_document(key, document, revision),
@@ -275,6 +288,28 @@ mod tests {
         let tier = r#"{"spec": {"order": 5}, "status": {"conditions": [5]}}"#;
         let tier = decoded(ResourceKey::cluster(Kind::Tier, "x"), tier).unwrap();
         assert!(tier.raw.inexact().is_some_and(|reason| reason.starts_with("status")));
+    }
+
+    #[test]
+    fn an_order_of_any_length_can_be_written_and_is_written_as_go_writes_it() {
+        for (order, written) in [
+            ("9007199254740993", "9007199254740992"),
+            ("0.1234567890123456789", "0.12345678901234568"),
+            ("1e20", "100000000000000000000"),
+            ("1.0e21", "1e+21"),
+            ("5.0", "5"),
+            ("-0.5", "-0.5"),
+        ] {
+            let text = format!(r#"{{"metadata": {{"name": "x"}}, "spec": {{"order": {order}}}}}"#);
+            let stored = decoded(ResourceKey::cluster(Kind::Tier, "x"), &text).unwrap();
+            let write = crate::Write::update(&stored, Arc::clone(&stored.resource));
+            check(&write.into()).unwrap();
+            let bytes = to_bytes(&encode(&stored.resource, Some(&stored.raw)));
+            let text = String::from_utf8(bytes.clone()).unwrap();
+            assert!(text.contains(&format!("\"order\":{written}")), "{text}");
+            let again = decode(stored.key.clone(), &bytes, Revision::from_raw(2)).unwrap();
+            assert_eq!(again.resource, stored.resource, "{order}");
+        }
     }
 
     #[test]

@@ -7,8 +7,9 @@
 //! deeper than [`MAX_DEPTH`] is U+FFFD; no field that is known is as deep.
 //!
 //! What comes out remembers what of it is not as it is stored, so that nobody writes it back. That is also for numbers that a
-//! float rounds. Nothing here recurses.
+//! float rounds, but where upstream reads a float, too: then it rounds alike, and would write what we write. Nothing here recurses.
 
+use calico_core::resource::Kind;
 use serde_json::{Map, Number, Value};
 
 use crate::Document;
@@ -18,9 +19,9 @@ const MAX_DEPTH: usize = 127;
 /// Most characters of a number, or of the way to one, that a message shows.
 const MAX_SHOWN: usize = 200;
 
-/// Reads a document; none if it is not JSON.
-pub(crate) fn read(bytes: &[u8]) -> Option<Document> {
-    let mut reader = Reader { bytes, at: 0, open: Vec::new(), inexact: None };
+/// Reads a document of a kind; none if it is not JSON.
+pub(crate) fn read(kind: Kind, bytes: &[u8]) -> Option<Document> {
+    let mut reader = Reader { kind, bytes, at: 0, open: Vec::new(), inexact: None };
     let value = reader.document().ok()?;
     Some(Document::new(value, reader.inexact))
 }
@@ -28,6 +29,7 @@ pub(crate) fn read(bytes: &[u8]) -> Option<Document> {
 struct Malformed;
 
 struct Reader<'a> {
+    kind: Kind,
     bytes: &'a [u8],
     at: usize,
     open: Vec<Open>,
@@ -235,13 +237,25 @@ impl Reader<'_> {
             }
             _ => {}
         }
-        let nearest = written.parse::<f64>().map_err(|_| Malformed)?.clamp(f64::MIN, f64::MAX);
-        let number = Number::from_f64(nearest).ok_or(Malformed)?;
-        if decimal(written) != decimal(&number.to_string()) {
+        let nearest = written.parse::<f64>().map_err(|_| Malformed)?;
+        let number = Number::from_f64(nearest.clamp(f64::MIN, f64::MAX)).ok_or(Malformed)?;
+        let is_rounded_alike = nearest.is_finite() && self.is_fraction_here();
+        if !is_rounded_alike && decimal(written) != decimal(&number.to_string()) {
             let shown: String = written.chars().take(MAX_SHOWN).collect();
             self.note(&format!("the number {shown} cannot be kept exactly"));
         }
         Ok(number)
+    }
+
+    /// Whether upstream, too, reads a float where we are.
+    fn is_fraction_here(&self) -> bool {
+        let name = |open| match open {
+            &Open::List(_) => None,
+            Open::Map(_, name) => Some(Some(name.as_str())),
+            Open::Skipped { .. } => Some(None),
+        };
+        let names: Option<Vec<_>> = self.open.iter().filter_map(name).collect();
+        names.is_some_and(|names| self.kind.has_fraction_at(&names))
     }
 
     /// Reads digits; answers how many.
@@ -321,13 +335,13 @@ mod tests {
     use super::*;
 
     fn exact(text: &str) -> Value {
-        let document = read(text.as_bytes()).unwrap();
+        let document = read(Kind::Node, text.as_bytes()).unwrap();
         assert_eq!(document.inexact(), None, "{text}");
         document.into_value()
     }
 
     fn inexact(bytes: &[u8]) -> (Value, String) {
-        let document = read(bytes).unwrap();
+        let document = read(Kind::Node, bytes).unwrap();
         let reason = document.inexact().unwrap().to_owned();
         (document.into_value(), reason)
     }
@@ -354,6 +368,25 @@ mod tests {
         }
     }
 
+    /// Go takes the nearest float for an order, and refuses what is beyond all of them.
+    #[test]
+    fn where_upstream_rounds_a_rounded_number_is_as_good() {
+        for (text, order) in [
+            ("9007199254740993", 9_007_199_254_740_992.0),
+            ("0.1234567890123456789", 0.123_456_789_012_345_68),
+            ("123456789012345678901234567890", 1.234_567_890_123_456_8e29),
+        ] {
+            let text = format!(r#"{{"spec": {{"order": {text}}}, "later": [1]}}"#);
+            let document = read(Kind::Tier, text.as_bytes()).unwrap();
+            assert_eq!((document.inexact(), document["spec"]["order"].as_f64()), (None, Some(order)));
+        }
+        for text in [r#"{"spec": {"order": 1e999}}"#, r#"{"spec": {"later": 1.00000000000000000001}}"#] {
+            assert!(read(Kind::Tier, text.as_bytes()).unwrap().inexact().is_some(), "{text}");
+        }
+        let deep = format!(r#"{{"spec": {}{{"order": 1.00000000000000000001}}{}}}"#, "[".repeat(200), "]".repeat(200));
+        assert!(read(Kind::Tier, deep.as_bytes()).unwrap().inexact().is_some());
+    }
+
     #[test]
     fn what_can_be_kept_is_exact() {
         for number in ["0", "-0", "0.1", "0.10", "1e3", "1E+3", "100e-2", "0.30000000000000004", "1e22", "-2.5e-3"] {
@@ -376,7 +409,7 @@ mod tests {
             assert!(reason.ends_with("nested too deep to be kept"), "{reason}");
             assert!(serde_json::from_str::<Value>(&value.to_string()).is_ok());
             let text = nested(50_000);
-            assert!(read(&text.as_bytes()[..text.len() / 2]).is_none());
+            assert!(read(Kind::Node, &text.as_bytes()[..text.len() / 2]).is_none());
         }
     }
 
@@ -414,7 +447,7 @@ mod tests {
             "\u{feff}1",
             "NaN",
         ] {
-            assert!(read(text.as_bytes()).is_none(), "{text}");
+            assert!(read(Kind::Node, text.as_bytes()).is_none(), "{text}");
             assert!(serde_json::from_str::<Value>(text).is_err(), "{text}");
         }
     }
@@ -427,13 +460,13 @@ mod tests {
         ]), 0..12)) {
             let text = words.concat();
             let expected = serde_json::from_str::<Value>(&text).ok();
-            let found = read(text.as_bytes()).filter(|found| found.inexact().is_none()).map(Document::into_value);
+            let found = read(Kind::Node, text.as_bytes()).filter(|found| found.inexact().is_none()).map(Document::into_value);
             prop_assert_eq!(found, expected, "{}", text);
         }
 
         #[test]
         fn any_bytes_have_an_answer(bytes in prop::collection::vec(any::<u8>(), 0..60)) {
-            let _answer = read(&bytes);
+            let _answer = read(Kind::Node, &bytes);
         }
     }
 }

@@ -266,6 +266,13 @@ kinds! {
 }
 
 impl Kind {
+    /// Whether this kind has a number with a fraction at a place (of any element, in lists). Upstream's reader takes the nearest that there
+    /// is for it, and its writer writes that: nothing is lost that upstream would keep.
+    pub fn has_fraction_at(self, path: &[&str]) -> bool {
+        let place = path.iter().try_fold(self.shape(), |shape, name| shape.elements().member(name));
+        place.is_some_and(Shape::reads_fractions)
+    }
+
     /// The v3 kind that an operator means, in any case: its name, plural or an alias.
     pub fn from_user(text: &str) -> Option<Self> {
         Self::V3.iter().copied().find(|kind| {
@@ -357,6 +364,20 @@ mod tests {
         assert_eq!(Kind::from_user("ipamblock"), None);
         assert_eq!(Kind::nearest("GlobalNetworkPolicie"), Some(Kind::GlobalNetworkPolicy));
         assert_eq!(Kind::nearest("Wibble"), None);
+    }
+
+    #[test]
+    fn only_orders_have_fractions() {
+        let spec = |kind: Kind, name| kind.has_fraction_at(&["spec", name]);
+        for kind in [Kind::Tier, Kind::NetworkPolicy, Kind::StagedGlobalNetworkPolicy] {
+            assert!(spec(kind, "order"), "{kind}");
+        }
+        for (kind, name) in [(Kind::Node, "order"), (Kind::IpPool, "blockSize"), (Kind::Tier, "defaultAction")] {
+            assert!(!spec(kind, name), "{kind} {name}");
+        }
+        assert!(!Kind::NetworkPolicy.has_fraction_at(&["spec", "ingress", "ipVersion"]));
+        assert!(!Kind::NetworkPolicy.has_fraction_at(&["metadata", "generation"]));
+        assert!(!Kind::NetworkPolicy.has_fraction_at(&["spec"]));
     }
 
     #[test]

@@ -104,6 +104,7 @@ pub use network_set::NetworkSetSpec;
 pub use node::{
     ListedAddress, NodeAddress, NodeBgpSpec, NodeInterface, NodeSpec, NodeStatus, NodeWireguardSpec, OrchRef,
 };
+pub use order::{json_number, shown_number};
 pub use policy::{GlobalNetworkPolicySpec, NetworkPolicySpec, PolicyType};
 pub use profile::ProfileSpec;
 pub use rule::{Action, EntityRule, HttpMatch, HttpPath, Icmp, Rule, RuleMetadata, ServiceAccountMatch, ServiceMatch};

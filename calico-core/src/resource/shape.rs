@@ -257,6 +257,19 @@ impl Shape {
         }
     }
 
+    /// The shape of a list's elements, or the shape itself.
+    pub(super) const fn elements(&self) -> &Self {
+        match self {
+            Self::List(element) => element.elements(),
+            shape => shape,
+        }
+    }
+
+    /// Whether numbers with a fraction are read here, and nothing but numbers.
+    pub(super) fn reads_fractions(&self) -> bool {
+        matches!(self, Self::Leaf { stored, .. } if stored(&Value::from(0.5)).is_ok() && stored(&Value::Bool(true)).is_err())
+    }
+
     /// The shape of a member of this name.
     pub(super) fn member(&self, name: &str) -> Option<&Self> {
         match self {

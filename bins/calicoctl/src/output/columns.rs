@@ -4,6 +4,7 @@ use calico_core::net::AsNumber;
 use calico_core::resource::{
     BgpConfigurationSpec, BgpFilterSpec, BgpPeerSpec, ClusterInformationSpec, HostEndpointSpec, IpNat, IpPoolSpec,
     IpamConfigurationSpec, Kind, LabelRequirement, LabelSelector, NodeBgpSpec, Resource, Scope, WorkloadEndpointSpec,
+    shown_number,
 };
 
 /// A column: its heading and how to fill it.
@@ -284,7 +285,7 @@ fn order(resource: &Resource) -> String {
         Resource::Tier(tier) => tier.spec.order,
         _ => None,
     };
-    order.map_or_else(String::new, |order| order.to_string())
+    order.map_or_else(String::new, shown_number)
 }
 
 /// Cells of what one kind specifies; empty for any other kind.
