@@ -16,6 +16,8 @@ const MAX_DEPTH: usize = 64;
 const MAX_COPIED: usize = 32 * 1024 * 1024;
 /// What a node takes beside its text: value, position, its place in the collection.
 const NODE: usize = 128;
+/// The key whose value is not a member, but has further members.
+const MERGE: &str = "<<";
 /// Most characters of a message, which may quote the text.
 const MAX_REASON: usize = 300;
 
@@ -59,7 +61,15 @@ struct Open {
 
 enum Content {
     List(Vec<Value>, Vec<Marked>),
-    Map { members: Map<String, Value>, marks: Vec<(String, Position, Marked)>, key: Option<(String, Position)> },
+    Map { members: Map<String, Value>, marks: Vec<(String, Position, Marked)>, key: Option<Key> },
+}
+
+/// A key whose value has not been seen.
+struct Key {
+    name: String,
+    at: Position,
+    /// Whether the members of its value belong to the mapping itself (`<<`).
+    is_merge: bool,
 }
 
 impl Builder {
@@ -82,12 +92,9 @@ impl Builder {
                 let is_flat = span.start.line() == span.end.line() && value.is_string();
                 let column = start.column + usize::from(is_quoted);
                 let marks = Marked { value: Position { column, ..start }, is_flat, children: Children::None };
-                if let Some(Open { content: Content::Map { key: key @ None, .. }, .. }) = self.open.last_mut() {
-                    if value.is_null() {
-                        return Err(self.error(start, "a key is missing"));
-                    }
-                    *key = Some((text.into_owned(), start));
-                    return Ok(());
+                if let Some(Open { content: Content::Map { key: None, .. }, .. }) = self.open.last() {
+                    let is_plain = tag.map_or(style == ScalarStyle::Plain, |tag| core_suffix(&tag) == "merge");
+                    return self.key(&text, &value, is_plain, start);
                 }
                 self.finish(anchor, (value, marks), start)
             }
@@ -110,13 +117,34 @@ impl Builder {
         }
     }
 
+    /// A key that upstream's reader takes for something else would be another one there (`0443` is `291`).
+    fn key(&mut self, text: &str, value: &Value, is_plain: bool, at: Position) -> Result<(), BuildError> {
+        match scalar::name(value) {
+            None => return Err(self.error(at, "a key is missing")),
+            Some(name) if name != text => {
+                return Err(self.error(at, format!("unquoted, the key {text} means {name}: put it in quotes")));
+            }
+            Some(_) => {}
+        }
+        if let Some(Open { content: Content::Map { key, .. }, .. }) = self.open.last_mut() {
+            *key = Some(Key { name: text.to_owned(), at, is_merge: is_plain && text == MERGE });
+        }
+        Ok(())
+    }
+
     fn scalar(&self, text: &str, style: ScalarStyle, tag: Option<&Tag>, at: Position) -> Result<Value, BuildError> {
-        let Some(tag) = tag else {
-            return Ok(if style == ScalarStyle::Plain { scalar::resolve(text) } else { text.into() });
-        };
-        let value = scalar::resolve(text);
+        let suffix = tag.map(core_suffix);
+        if suffix == Some("str") || (suffix == Some("merge") && text == MERGE) {
+            return Ok(text.into());
+        }
+        if tag.is_none() && style != ScalarStyle::Plain {
+            return Ok(text.into());
+        }
+        let value = scalar::resolve(text).map_err(|scalar::NotFinite| {
+            self.error(at, format!("{text} is no number that an object can hold; as text, put it in quotes"))
+        })?;
+        let Some(tag) = tag else { return Ok(value) };
         let is_so = match core_suffix(tag) {
-            "str" => return Ok(text.into()),
             "null" => value.is_null(),
             "bool" => value.is_boolean(),
             "int" => value.is_i64() || value.is_u64(),
@@ -193,18 +221,52 @@ impl Builder {
                 marks.push(mark);
             }
             Content::Map { members, marks, key } => {
-                let Some((name, key_at)) = key.take() else {
+                let Some(key) = key.take() else {
                     return Err(self.error(at, "a key must be plain text, not an alias"));
                 };
-                if members.insert(name.clone(), value).is_some() {
-                    return Err(self.error(key_at, format!("key {name:?} appears twice in one mapping")));
+                let added = match key.is_merge {
+                    true => merged(value, mark),
+                    false => Ok(vec![(key.name, key.at, value, mark)]),
+                };
+                let added = match added {
+                    Ok(added) => added,
+                    Err(reason) => return Err(self.error(key.at, reason)),
+                };
+                for (name, name_at, value, mark) in added {
+                    if members.insert(name.clone(), value).is_some() {
+                        return Err(self.error(key.at, format!("key {name:?} appears twice in one mapping")));
+                    }
+                    marks.push((name, name_at, mark));
                 }
-                marks.push((name, key_at, mark));
             }
         }
         Ok(())
     }
 }
+
+/// A member of a mapping, and where its name stands.
+type Member = (String, Position, Value, Marked);
+
+/// The members of what `<<` refers to: a mapping, or several in a list. Strict as upstream is, none of them may be there already.
+fn merged(value: Value, mark: Marked) -> Result<Vec<Member>, &'static str> {
+    match (value, mark.children) {
+        (Value::Object(members), Children::Map(marks)) => {
+            let together = members.into_iter().zip(marks);
+            Ok(together.map(|((name, value), (_, at, mark))| (name, at, value, mark)).collect())
+        }
+        (Value::Array(items), Children::List(marks)) => {
+            let mut members = Vec::new();
+            for (item, mark) in items.into_iter().zip(marks) {
+                members.extend(if item.is_object() { merged(item, mark)? } else { return Err(NO_MAPPING) });
+            }
+            Ok(members)
+        }
+        (Value::Array(items), _) if items.is_empty() => Ok(Vec::new()),
+        _ => Err(NO_MAPPING),
+    }
+}
+
+const NO_MAPPING: &str = "<< stands for the members of a mapping, or of a list of mappings";
 
 /// The name of a tag of YAML's own (`!!int`); empty for any other. Which of them there are, the core schema says: the parser takes all
 /// that are written like them (`!!python/object:…`).

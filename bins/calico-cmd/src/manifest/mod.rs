@@ -4,11 +4,15 @@
 //! syntax error with its place. A file may hold several documents, a document may be a list of objects, and a `…List` object is
 //! replaced by its items, wherever it stands among them.
 //!
-//! Scalars follow the core schema of YAML 1.2: `true`, `null`, numbers. What YAML 1.1 adds (`yes`, `on`, `0o`-less octal, sexagesimal
-//! numbers, dates) stays text, so that no value changes silently; a number where text is wanted is refused by the typed reader.
+//! Scalars mean what they mean to upstream's reader, which is mostly YAML 1.1: `yes` and `off` are truth values, `0443` and `0o443` are
+//! octal, `1_000` and `0b11` numbers, whole numbers may be written `26.0` or `1e3`; dates and `1:30` are text. Upstream makes text of
+//! a truth value or number where text is wanted (`on` becomes `true`); here the typed reader refuses it, so that nothing changes
+//! silently, and so are keys refused that upstream would rename. `.inf` and `.nan` are refused, as upstream does. `<<` merges mappings
+//! that have no member in common with theirs.
+//!
 //! Hostile input is bounded: size, nesting and what aliases expand to. Duplicate keys are refused, and so are tags other than those of the
 //! core schema (`!!str`, `!!int`, …) and values that are not what their tag says. A `%YAML` directive changes nothing: whatever version it
-//! names, the text is read as 1.2.
+//! names, the text is read alike.
 
 mod build;
 mod mark;

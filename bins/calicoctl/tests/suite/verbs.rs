@@ -88,10 +88,10 @@ fn an_object_of_a_newer_version_can_be_edited_and_keeps_its_fields() {
     inject(&cluster, key.clone(), newer);
     let printed = cluster.done("get gnp newer -o yaml", "");
     assert!(printed.contains("futureMatch: x"), "{printed}");
-    cluster.done("apply -f -", &printed.replace("all()", "role == \"a\"").replace("futureMatch: x", "futureMatch: y"));
+    cluster.done("apply -f -", &printed.replace("all()", "role == \"a\"").replace("futureMatch: x", "futureMatch: z"));
     let stored = raw(&cluster, key.clone());
     assert_eq!(stored["spec"]["selector"], "role == \"a\"");
-    assert_eq!(stored["spec"]["ingress"][0]["futureMatch"], "y");
+    assert_eq!(stored["spec"]["ingress"][0]["futureMatch"], "z");
     assert_eq!(stored["metadata"]["uid"], "u");
     // A document that never knew the field leaves it alone.
     cluster.done("apply -f -", &policy("newer", "{selector: all(), ingress: [{action: Deny}]}"));
