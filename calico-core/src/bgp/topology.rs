@@ -118,7 +118,7 @@ impl Topology {
             (key @ ResourceKey::Named { kind: Kind::WorkloadEndpoint, .. }, value) => {
                 let addresses = match value {
                     Some(Resource::WorkloadEndpoint(endpoint)) if self.is_reached_here(&endpoint.spec) => {
-                        Some(endpoint.spec.ip_networks.clone())
+                        Some(endpoint.spec.addresses().collect())
                     }
                     _ => None,
                 };

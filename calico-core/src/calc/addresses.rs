@@ -13,7 +13,7 @@ use hashbrown::HashMap;
 use super::admit::Endpoint;
 use super::diagnostic::{Diagnostics, Finder, Problem};
 use crate::net::{Cidr, InterfaceName};
-use crate::resource::ResourceKey;
+use crate::resource::{ResourceKey, WorkloadEndpointSpec};
 
 /// The node.
 #[derive(Debug, Default)]
@@ -62,6 +62,6 @@ impl Addresses {
 fn claimed(endpoint: &Endpoint) -> impl Iterator<Item = (InterfaceName, Cidr)> {
     let spec = endpoint.object().map(|object| &object.spec);
     let interface = spec.and_then(|spec| spec.interface_name);
-    let addresses = spec.into_iter().flat_map(|spec| spec.ip_networks.iter().copied());
+    let addresses = spec.into_iter().flat_map(WorkloadEndpointSpec::addresses);
     interface.into_iter().flat_map(move |interface| addresses.clone().map(move |address| (interface, address)))
 }

@@ -209,7 +209,7 @@ impl Endpoint {
         let spec = &self.object()?.spec;
         match spec.interface_name {
             None => Some(Problem::NoInterface),
-            Some(_) => spec.ip_networks.is_empty().then_some(Problem::NoAddress),
+            Some(_) => spec.addresses().next().is_none().then_some(Problem::NoAddress),
         }
     }
 

@@ -265,7 +265,7 @@ fn describe(endpoint: &Endpoint, ingress: Arc<Stack>, egress: Arc<Stack>) -> Opt
     Some(ActiveEndpoint {
         interface: spec.interface_name?,
         mac: spec.mac,
-        addresses: spec.ip_networks.clone(),
+        addresses: spec.addresses().collect(),
         allowed_sources: spec.allow_spoofed_source_prefixes.clone(),
         ingress,
         egress,

@@ -86,7 +86,8 @@ impl IpSets {
             protocol: port.protocol.number(),
             port: port.port,
         });
-        let contribution = Contribution::new(&object.spec.ip_networks, ports.collect());
+        let addresses: Vec<_> = object.spec.addresses().collect();
+        let contribution = Contribution::new(&addresses, ports.collect());
         self.set_entity(key, endpoint.labels(key), endpoint.profiles(), contribution);
     }
 

@@ -70,6 +70,30 @@ pub struct WorkloadEndpointSpec {
     pub qos_controls: Option<Box<QosControls>>,
 }
 
+impl WorkloadEndpointSpec {
+    /// The addresses of [`ip_networks`](Self::ip_networks) that can be a workload's: what counts of a stored endpoint. The others stand for
+    /// the host itself, for many, or for nobody, and a route or a rule for one would concern traffic that is none of the workload's.
+    pub fn addresses(&self) -> impl Iterator<Item = Cidr> + Clone {
+        self.ip_networks.iter().copied().filter(|net| nobodys(net.address()).is_none())
+    }
+}
+
+/// Why an address is never a workload's; upstream takes them all. Those from 240.0.0.0 on, but the last, are in use: hosts route them, and
+/// clouds give them to pods. So are those of 169.254.0.0/16.
+pub(super) fn nobodys(address: IpAddr) -> Option<&'static str> {
+    match address {
+        IpAddr::V4(address) if address.is_broadcast() => Some("is the broadcast address"),
+        IpAddr::V6(address) if address.is_unicast_link_local() => {
+            Some("holds on one link only: nothing is routed to it")
+        }
+        IpAddr::V6(address) if address.to_ipv4_mapped().is_some() => Some("is an IPv4 address: write it as such"),
+        address if address.is_loopback() => Some("is the host's own (loopback)"),
+        address if address.is_multicast() => Some("is a multicast address"),
+        address if address.is_unspecified() => Some("is no address"),
+        _ => None,
+    }
+}
+
 model! {
     /// An address by which a workload is reached from outside.
     pub struct IpNat {
@@ -145,3 +169,32 @@ pub struct EndpointPort {
 
 impl Eq for IpNat {}
 impl Eq for QosControls {}
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec::Vec;
+
+    use super::*;
+
+    #[test]
+    fn addresses_are_those_that_can_be_a_workloads() {
+        let nobodys = [
+            "127.0.0.1/32",
+            "127.255.0.1/32",
+            "224.0.0.5/32",
+            "239.255.255.255/32",
+            "0.0.0.0/32",
+            "255.255.255.255/32",
+            "::1/128",
+            "::/128",
+            "ff02::1/128",
+            "fe80::1/128",
+            "::ffff:10.0.0.1/128",
+        ];
+        let workloads = ["10.0.0.1/32", "240.0.0.1/32", "169.254.7.7/32", "fd00::1/128", "2001:db8::1/128"];
+        let nets = nobodys.iter().chain(&workloads).map(|text| text.parse().unwrap());
+        let spec = WorkloadEndpointSpec { ip_networks: nets.collect(), ..WorkloadEndpointSpec::default() };
+        let expected: Vec<Cidr> = workloads.iter().map(|text| text.parse().unwrap()).collect();
+        assert_eq!(spec.addresses().collect::<Vec<_>>(), expected);
+    }
+}

@@ -286,9 +286,11 @@ impl Cluster {
         match resource {
             // Without an address or an interface it takes no part.
             Resource::WorkloadEndpoint(object)
-                if !object.spec.ip_networks.is_empty() && object.spec.interface_name.is_some() =>
+                if object.spec.addresses().next().is_some() && object.spec.interface_name.is_some() =>
             {
-                self.endpoints.push(object.clone());
+                let mut object = object.clone();
+                object.spec.ip_networks = object.spec.addresses().collect();
+                self.endpoints.push(object);
             }
             Resource::Profile(object) => self.profiles.push(object.clone()),
             Resource::Tier(object) => self.tiers.push(object.clone()),

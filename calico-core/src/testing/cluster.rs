@@ -167,6 +167,10 @@ impl Generator {
             nets.push(Cidr::host(IpAddr::from([10, 0, space, (number + 1) % 3])));
         }
         if self.faults && self.random.chance(5) {
+            // One that cannot be a workload's.
+            nets.push(Cidr::host(IpAddr::from([127, 0, 0, number])));
+        }
+        if self.faults && self.random.chance(5) {
             nets.clear();
         }
         let interface = format!("cali{space}{number}").parse().ok();

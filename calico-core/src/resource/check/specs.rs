@@ -8,6 +8,7 @@ use super::rules::{GlobalWord, Place};
 use crate::net::{Cidr, Family};
 use crate::resource::defaults::FIXED_TIERS;
 use crate::resource::path::Path;
+use crate::resource::workload_endpoint::nobodys;
 use crate::resource::{
     AllowedUse, EncapMode, GlobalNetworkPolicySpec, IpPoolSpec, IpamBlock, NetworkPolicySpec, NodeBgpSpec, NodeSpec,
     PolicyType, ProfileSpec, TierSpec, WorkloadEndpointSpec,
@@ -106,6 +107,13 @@ impl Checker {
         for (index, net) in endpoint.ip_networks.iter().enumerate().filter(|(_, net)| !net.is_host()) {
             let reason = "a workload's address is a /32 or /128";
             self.refuse(spec.field("ipNetworks").index(index), net, reason);
+        }
+        if self.is_manifest() {
+            for (index, net) in endpoint.ip_networks.iter().enumerate() {
+                if let Some(reason) = nobodys(net.address()) {
+                    self.refuse(spec.field("ipNetworks").index(index), net, reason);
+                }
+            }
         }
         for (name, gateway, family) in
             [("ipv4Gateway", endpoint.ipv4_gateway, Family::V4), ("ipv6Gateway", endpoint.ipv6_gateway, Family::V6)]
