@@ -98,7 +98,7 @@ pub(crate) fn decode_value(key: ResourceKey, document: Value, revision: Revision
 
 fn decode_document(key: ResourceKey, mut document: Document, revision: Revision) -> Entry {
     // IPAM reads its own objects only to write them.
-    if let Some(reason) = document.inexact().filter(|_| !Kind::V3.contains(&key.kind())) {
+    if let Some(reason) = document.inexact().filter(|_| !key.kind().is_v3()) {
         let reason = reason.to_owned();
         return Err(bad(key, &document, revision, reason));
     }

@@ -160,6 +160,11 @@ mod tests {
                 ResourceKey::namespaced(Kind::NetworkPolicy, "web", "allow-dns"),
                 "/calico/resources/v3/projectcalico.org/networkpolicies/web/allow-dns",
             ),
+            // Not that of IPAM, which never looks there.
+            (
+                ResourceKey::cluster(Kind::ApiBlockAffinity, "n1-10-65-0-0-26"),
+                "/calico/resources/v3/projectcalico.org/blockaffinities/n1-10-65-0-0-26",
+            ),
             (ResourceKey::Block(cidr("10.65.0.0/26")), "/calico/ipam/v2/assignment/ipv4/block/10.65.0.0-26"),
             (ResourceKey::Block(cidr("fd00:1::/122")), "/calico/ipam/v2/assignment/ipv6/block/fd00:1::-122"),
             (
@@ -191,6 +196,8 @@ mod tests {
             "/calico/resources/v3/projectcalico.org/tiers/a/b",
             "/calico/resources/v3/projectcalico.org/networkpolicies/only-a-name",
             "/calico/resources/v3/projectcalico.org/bgpfuturepeers/x",
+            "/calico/resources/v3/projectcalico.org/ipamblocks/10-65-0-0-26",
+            "/calico/resources/v3/projectcalico.org/ipamhandles/h",
             "/calico/ipam/v2/assignment/ipv6/block/10.65.0.0-26",
             "/calico/ipam/v2/assignment/ipv4/block/10.65.0.1-26",
             "/calico/ipam/v2/host/n1",

@@ -108,6 +108,7 @@ impl Checker {
             Resource::FelixConfiguration(object) => self.felix_configuration(&object.metadata.name, &object.spec, spec),
             Resource::KubeControllersConfiguration(object) => self.kube_controllers(&object.spec, spec),
             Resource::LiveMigration(migration) => self.live_migration(&migration.spec, spec),
+            Resource::ApiBlockAffinity(claim) => self.faults.extend(claim.spec.refusal()),
             _ => {}
         }
     }

@@ -66,6 +66,10 @@ impl Resource {
     /// IPAM's own kinds as they are.
     pub fn encode(&self) -> Value {
         let mut document = self.document();
+        if let (Self::ApiBlockAffinity(claim), Some(deleted)) = (self, document.pointer_mut("/spec/deleted")) {
+            // Upstream stores it so, for the sake of earlier versions, and reads nothing else.
+            *deleted = claim.spec.deleted.0.to_string().into();
+        }
         let Some(metadata) = document.get_mut("metadata").and_then(Value::as_object_mut) else { return document };
         metadata.shift_remove("resourceVersion");
         if let (true, Some(own)) = (self.kind().is_policy(), self.metadata()) {

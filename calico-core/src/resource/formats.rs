@@ -130,6 +130,17 @@ pub(super) static PREFIX: Format = Format {
     samples: &["10.0.0.0/24", "10.0.0.1/32", "fd00::/64"],
 };
 
+/// Whose a block of addresses is.
+pub(super) static BLOCK_OWNER: Format = Format {
+    words: "host:NAME or virtual:NAME, the name of letters, digits, '.', '-', '_'",
+    check: |text| {
+        let name = text.strip_prefix("host:").or_else(|| text.strip_prefix("virtual:")).unwrap_or_default();
+        let inside = |byte: u8| byte.is_ascii_alphanumeric() || b".-_".contains(&byte);
+        when(!name.is_empty() && name.bytes().all(inside))
+    },
+    samples: &["host:node-1", "virtual:load-balancer"],
+};
+
 /// A prefix without host bits, in CIDR notation.
 pub(super) static STRICT_CIDR: Format = Format {
     words: "a prefix such as 10.0.0.0/24, without host bits",
@@ -326,7 +337,7 @@ mod tests {
 
     #[test]
     fn each_format_accepts_its_samples_and_refuses_what_upstream_refuses() {
-        let cases: [(&Format, &[&str]); 30] = [
+        let cases: [(&Format, &[&str]); 31] = [
             (&NAME, &["A", "-a", "a..b"]),
             (&SELECTOR, &["a ==", "global()"]),
             (&INTERFACE, &["", "eth 0", "0123456789abcdef", "eth*"]),
@@ -338,6 +349,7 @@ mod tests {
             (&ADDRESS_PORT, &["10.0.0.1:0", "10.0.0.1:70000", "fd00::1:", "host:1"]),
             (&CIDR, &["10.0.0.0/33", "x", ""]),
             (&CIDR_V4, &["fd00::/64", ""]),
+            (&BLOCK_OWNER, &["", "host:", "pod:a", "host:a b", "a"]),
             (&STRICT_CIDR, &["10.0.0.1/24", "10.0.0.1"]),
             (&IPV4, &["fd00::1", "10.0.0.1/32"]),
             (&IPV6, &["10.0.0.1"]),

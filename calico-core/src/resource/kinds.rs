@@ -12,13 +12,13 @@ use serde_json::{Value, json};
 
 use super::shape::{Field, Shape, field};
 use super::{
-    API_VERSION, BgpConfigurationSpec, BgpFilterSpec, BgpPeerSpec, BlockAffinity, CalicoNodeStatusSpec,
-    CalicoNodeStatusStatus, ClusterInformationSpec, FelixConfigurationSpec, GlobalNetworkPolicySpec, HostEndpointSpec,
-    IpPool, IpPoolSpec, IpReservationSpec, IpamBlock, IpamConfig, IpamConfigurationSpec, IpamHandle,
-    KubeControllersConfigurationSpec, KubeControllersConfigurationStatus, LiveMigrationSpec, Metadata,
-    NetworkPolicySpec, NetworkSetSpec, NodeSpec, NodeStatus, Object, ProfileSpec, ReportedObject,
-    StagedGlobalNetworkPolicySpec, StagedKubernetesNetworkPolicySpec, StagedNetworkPolicySpec, Tier, TierSpec,
-    WorkloadEndpointSpec, schema,
+    API_VERSION, BgpConfigurationSpec, BgpFilterSpec, BgpPeerSpec, BlockAffinity, BlockAffinitySpec,
+    CalicoNodeStatusSpec, CalicoNodeStatusStatus, ClusterInformationSpec, FelixConfigurationSpec,
+    GlobalNetworkPolicySpec, HostEndpointSpec, IpPool, IpPoolSpec, IpReservationSpec, IpamBlock, IpamConfig,
+    IpamConfigurationSpec, IpamHandle, KubeControllersConfigurationSpec, KubeControllersConfigurationStatus,
+    LiveMigrationSpec, Metadata, NetworkPolicySpec, NetworkSetSpec, NodeSpec, NodeStatus, Object, ProfileSpec,
+    ReportedObject, StagedGlobalNetworkPolicySpec, StagedKubernetesNetworkPolicySpec, StagedNetworkPolicySpec, Tier,
+    TierSpec, WorkloadEndpointSpec, schema,
 };
 
 /// Whether objects of a kind live in a namespace.
@@ -41,7 +41,24 @@ pub(super) trait Specification {
 /// plurals), specification. Large and rare objects are boxed: every object takes as much room as the largest variant.
 macro_rules! kinds {
     (
-        v3 { $(
+        operators { $($operators:tt)* }
+        internal { $($internal:tt)* }
+        ipam { $($ipam:tt)* }
+    ) => {
+        kinds!(@all v3 { $($operators)* $($internal)* } ipam { $($ipam)* });
+        kinds!(@operators $($operators)*);
+    };
+    (@operators $(
+        $(#[$doc:meta])*
+        $variant:ident($name:literal, $plural:literal, $scope:ident, [$($alias:literal),*]): $object:ty => $spec:ty;
+    )*) => {
+        impl Kind {
+            /// The v3 resources that operators apply.
+            pub const OPERATORS: &[Self] = &[$(Self::$variant,)*];
+        }
+    };
+    (
+        @all v3 { $(
             $(#[$doc:meta])*
             $variant:ident($name:literal, $plural:literal, $scope:ident, [$($alias:literal),*]): $object:ty => $spec:ty;
         )* }
@@ -70,7 +87,7 @@ macro_rules! kinds {
             /// Every kind.
             pub const ALL: &[Self] = &[$(Self::$variant,)* $(Self::$ipam_variant,)*];
 
-            /// The v3 resources: what operators apply.
+            /// The v3 resources: what operators apply, and what only programs read and write.
             pub const V3: &[Self] = &[$(Self::$variant,)*];
 
             /// The name in the document's `kind` field.
@@ -105,7 +122,7 @@ macro_rules! kinds {
                 }
             }
 
-            /// Whether this is a v3 resource that operators apply (and not IPAM's own bookkeeping).
+            /// Whether this is a v3 resource (and not IPAM's own bookkeeping).
             pub const fn is_v3(self) -> bool {
                 matches!(self, $(Self::$variant)|*)
             }
@@ -187,7 +204,7 @@ macro_rules! kinds {
 }
 
 kinds! {
-    v3 {
+    operators {
         /// A host.
         Node("Node", "nodes", Cluster, ["no", "nos"]): ReportedObject<NodeSpec, NodeStatus> => NodeSpec;
         /// A range that workload addresses come from.
@@ -253,6 +270,10 @@ kinds! {
         /// A virtual machine on its way between hosts.
         LiveMigration("LiveMigration", "livemigrations", Namespaced, []): Box<Object<LiveMigrationSpec>> => LiveMigrationSpec;
     }
+    internal {
+        /// Claim of a block, as the API has it; upstream's `calicoctl` does not know it.
+        ApiBlockAffinity("BlockAffinity", "blockaffinities", Cluster, []): Box<Object<BlockAffinitySpec>> => BlockAffinitySpec;
+    }
     ipam {
         /// An allocation block (IPAM v2).
         IpamBlock("IPAMBlock", "ipamblocks", IPAM_BLOCK): IpamBlock;
@@ -275,7 +296,7 @@ impl Kind {
 
     /// The v3 kind that an operator means, in any case: its name, plural or an alias.
     pub fn from_user(text: &str) -> Option<Self> {
-        Self::V3.iter().copied().find(|kind| {
+        Self::OPERATORS.iter().copied().find(|kind| {
             let names = [kind.name(), kind.plural()];
             names.iter().chain(kind.aliases()).any(|name| name.eq_ignore_ascii_case(text))
         })
@@ -283,14 +304,14 @@ impl Kind {
 
     /// The v3 kind of exactly this name, as documents give it.
     pub fn from_name(name: &str) -> Option<Self> {
-        Self::V3.iter().copied().find(|kind| kind.name() == name)
+        Self::OPERATORS.iter().copied().find(|kind| kind.name() == name)
     }
 
     /// The name of the v3 kind that was most likely meant by mistyped text.
     pub fn nearest(text: &str) -> Option<Self> {
-        let v3 = || Self::V3.iter();
-        let name = super::fault::nearest(text, v3().map(|kind| kind.name()))
-            .or_else(|| super::fault::nearest(text, v3().map(|kind| kind.plural())))?;
+        let known = || Self::OPERATORS.iter();
+        let name = super::fault::nearest(text, known().map(|kind| kind.name()))
+            .or_else(|| super::fault::nearest(text, known().map(|kind| kind.plural())))?;
         Self::from_user(name)
     }
 }
@@ -361,7 +382,10 @@ mod tests {
         ] {
             assert_eq!(Kind::from_user(text), Some(kind));
         }
-        assert_eq!(Kind::from_user("ipamblock"), None);
+        for unknown in ["ipamblock", "blockaffinity", "blockaffinities", "affinity"] {
+            assert_eq!(Kind::from_user(unknown), None);
+        }
+        assert_eq!(Kind::from_name("BlockAffinity"), None);
         assert_eq!(Kind::nearest("GlobalNetworkPolicie"), Some(Kind::GlobalNetworkPolicy));
         assert_eq!(Kind::nearest("Wibble"), None);
     }

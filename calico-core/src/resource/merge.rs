@@ -20,8 +20,13 @@ use super::shape::{Field, Shape};
 /// follow an element whose known part is unchanged, and stay where as many elements were changed as there were. Members that `typed`
 /// already has are never overwritten.
 pub fn merge_unknown(kind: Kind, base: &Value, typed: Value) -> Value {
+    over(kind.shape(), base, typed)
+}
+
+/// [`merge_unknown`] for a document of any shape.
+pub(super) fn over(shape: &Shape, base: &Value, typed: Value) -> Value {
     let is_known = |field: &Field, _: &Path<'_>| !matches!(field.shape, Shape::Carried);
-    Merge { is_known: &is_known, lost: Vec::new() }.value(kind.shape(), base, typed, &Path::Root)
+    Merge { is_known: &is_known, lost: Vec::new() }.value(shape, base, typed, &Path::Root)
 }
 
 /// What came of [`merge_newer`].

@@ -16,10 +16,12 @@
 mod bgp_configuration;
 mod bgp_filter;
 mod bgp_peer;
+mod block_affinity;
 mod calico_node_status;
 mod check;
 mod cluster_information;
 mod condition;
+mod custom;
 mod decode;
 mod defaults;
 mod duration;
@@ -68,6 +70,7 @@ pub use bgp_filter::{
     MatchOperator, PrefixLengthRange, PrependAsPath, SetPriority,
 };
 pub use bgp_peer::{BgpPassword, BgpPeerSpec, NextHopMode, ReversePeering, SecretKeyRef, SourceAddress};
+pub use block_affinity::{BlockAffinitySpec, Tombstone};
 pub use calico_node_status::{
     BgpDaemonStatus, CalicoNodeStatusSpec, CalicoNodeStatusStatus, LearnedFrom, NodeAgentStatus, NodeBgpStatus,
     NodePeer, NodeRoute, NodeRoutes, NodeStatusClass,
@@ -75,6 +78,7 @@ pub use calico_node_status::{
 pub use check::{SUBDOMAIN, is_subdomain};
 pub use cluster_information::ClusterInformationSpec;
 pub use condition::{Condition, Conditions};
+pub use custom::{CUSTOM_KINDS, CustomGroup, custom_name, from_custom, from_custom_strict, to_custom};
 pub use defaults::{
     DEFAULT_ALLOW_PROFILE, DEFAULT_TIER, NAMESPACE_LABEL, ORCHESTRATOR_LABEL, SINGLE_NAME, TIER_LABEL, implied_types,
 };

@@ -1,5 +1,6 @@
 //! Documents of every kind, made from the schema, come back as they went in; and the table of kinds in this module's documentation.
 
+use alloc::collections::BTreeSet;
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -10,13 +11,16 @@ use super::formats::SELECTOR;
 use super::limit::Limit;
 use super::path::Path;
 use super::shape::{Field, Reading, Shape};
-use super::tests::{Dice, is_part, samples, without_empty};
-use super::{API_VERSION, Kind, Resource, Scope};
+use super::tests::{Dice, is_part, known_fields, present_fields, samples, without_empty};
+use super::{API_VERSION, CUSTOM_KINDS, Kind, Resource, Scope, custom};
 
 /// Documents made per kind.
-const TRIES: u64 = 120;
+const TRIES: u64 = 300;
 /// So many of them must be in order, or the test proves little: rules between fields refuse the others.
 const ENOUGH: usize = 15;
+
+/// Fields that a rule has in one direction only: no manifest has them here.
+const REFUSED: [&str; 3] = ["spec.egress.http", "spec.egress.source.services", "spec.ingress.destination.services"];
 
 /// Values that the limits themselves suggest.
 fn suggested(limits: &[Limit]) -> Vec<Value> {
@@ -105,11 +109,14 @@ fn part(kind: Kind, name: &str) -> &'static [Field] {
 fn manifest(kind: Kind, seed: u64, one_in: usize) -> Value {
     let mut dice = Dice(seed);
     let mut spec = Value::Object(members(part(kind, "spec"), &mut dice, one_in));
-    if one_in > 0 {
-        agree(kind, &mut spec, &mut dice);
-    }
     let only = [Kind::ClusterInformation, Kind::IpamConfiguration, Kind::KubeControllersConfiguration];
-    let mut metadata = json!({"name": if only.contains(&kind) { "default" } else { "x" }, "labels": {"role": "web"}});
+    let is_single = only.contains(&kind) || (kind == Kind::BgpConfiguration && one_in > 0 && dice.roll(2) == 0);
+    let mut metadata = json!({"name": if is_single { "default" } else { "x" }, "labels": {"role": "web"}});
+    if one_in > 0
+        && let Some(spec) = spec.as_object_mut()
+    {
+        agree(kind, is_single, spec, &mut dice);
+    }
     if kind.scope() == Scope::Namespaced {
         metadata["namespace"] = json!("shop");
     }
@@ -120,45 +127,21 @@ fn manifest(kind: Kind, seed: u64, one_in: usize) -> Value {
     json!({"kind": kind.name(), "apiVersion": API_VERSION, "metadata": metadata, "spec": spec, "status": status})
 }
 
-/// Removes what most often breaks a rule between fields, so that not nearly all documents are refused.
-fn agree(kind: Kind, spec: &mut Value, dice: &mut Dice) {
-    let Some(spec) = spec.as_object_mut() else { return };
-    let mut one_of = |spec: &mut Map<String, Value>, names: &[&str]| {
-        let keep = dice.roll(names.len());
-        for (index, name) in names.iter().enumerate().filter(|(index, _)| *index != keep) {
-            let _ = index;
-            spec.shift_remove(*name);
-        }
-    };
+/// Of several fields that exclude each other all but one go.
+fn one_of(spec: &mut Map<String, Value>, names: &[&str], dice: &mut Dice) {
+    let keep = dice.roll(names.len());
+    for (_, name) in names.iter().enumerate().filter(|(index, _)| *index != keep) {
+        spec.shift_remove(*name);
+    }
+}
+
+/// Removes or mends what most often breaks a rule between fields, so that not nearly all documents are refused.
+fn agree(kind: Kind, is_single: bool, spec: &mut Map<String, Value>, dice: &mut Dice) {
     match kind {
-        Kind::IpPool => {
-            one_of(spec, &["ipipMode", "vxlanMode"]);
-            one_of(spec, &["namespaceSelector", "allowedUses"]);
-            spec.shift_remove("blockSize");
-        }
-        Kind::BgpPeer => {
-            one_of(spec, &["node", "nodeSelector"]);
-            one_of(spec, &["peerIP", "peerSelector", "localWorkloadSelector"]);
-            one_of(spec, &["keepOriginalNextHop", "nextHopMode"]);
-            one_of(spec, &["asNumber", "reachableBy"]);
-        }
-        Kind::BgpConfiguration => {
-            let global = ["nodeToNodeMeshEnabled", "asNumber", "nodeMeshPassword", "nodeMeshMaxRestartTime"];
-            let services =
-                ["serviceLoadBalancerIPs", "serviceExternalIPs", "serviceClusterIPs", "prefixAdvertisements"];
-            for name in global.iter().chain(&services).chain(&["communities"]) {
-                spec.shift_remove(*name);
-            }
-        }
-        Kind::WorkloadEndpoint => {
-            spec.shift_remove("ipNATs");
-            let ports = spec.get_mut("ports").and_then(Value::as_array_mut).into_iter().flatten();
-            for port in ports.filter_map(Value::as_object_mut) {
-                let sound = [("name", json!("http")), ("protocol", json!("TCP")), ("port", json!(80))];
-                port.extend(sound.map(|(name, value)| (name.to_string(), value)));
-            }
-            spec.entry("ipNetworks").and_modify(|networks| *networks = json!(["10.0.0.1/32", "fd00::1/128"]));
-        }
+        Kind::IpPool => agree_pool(spec, dice),
+        Kind::BgpPeer => agree_peer(spec, dice),
+        Kind::BgpConfiguration => agree_bgp(is_single, spec),
+        Kind::WorkloadEndpoint => agree_endpoint(spec),
         Kind::BgpFilter => {
             for (name, rules) in spec.iter_mut() {
                 let cidr = if name.ends_with("V4") { "10.0.0.0/24" } else { "fd00::/64" };
@@ -166,24 +149,136 @@ fn agree(kind: Kind, spec: &mut Value, dice: &mut Dice) {
                 rules.for_each(|rule| agree_filter(rule, cidr));
             }
         }
-        Kind::FelixConfiguration => one_of(spec, &["routeTableRange", "routeTableRanges"]),
-        Kind::StagedKubernetesNetworkPolicy | Kind::StagedNetworkPolicy | Kind::StagedGlobalNetworkPolicy => {
-            spec.insert("stagedAction".into(), json!("Set"));
+        Kind::FelixConfiguration => one_of(spec, &["routeTableRange", "routeTableRanges"], dice),
+        Kind::ApiBlockAffinity => drop(spec.insert("deleted".into(), json!(false))),
+        Kind::StagedKubernetesNetworkPolicy => agree_kubernetes(spec, dice),
+        Kind::Profile => agree_rules(spec, dice),
+        kind if kind.is_policy() => {
+            if spec.contains_key("stagedAction") {
+                spec.insert("stagedAction".into(), json!("Set"));
+            }
+            spec.insert("tier".into(), json!("security"));
+            agree_rules(spec, dice);
+            agree_hosts(spec, dice);
         }
         _ => {}
     }
+}
+
+fn agree_pool(spec: &mut Map<String, Value>, dice: &mut Dice) {
+    one_of(spec, &["ipipMode", "vxlanMode"], dice);
+    one_of(spec, &["namespaceSelector", "allowedUses"], dice);
+    if spec.contains_key("namespaceSelector") {
+        spec.insert("allowedUses".into(), json!(["Workload"]));
+    }
+    if spec.shift_remove("blockSize").is_some() {
+        let is_v6 = spec.get("cidr").and_then(Value::as_str).is_some_and(|cidr| cidr.contains(':'));
+        spec.insert("cidr".into(), json!(if is_v6 { "fd00::/64" } else { "10.0.0.0/16" }));
+        spec.insert("blockSize".into(), json!(if is_v6 { 122 } else { 26 }));
+    }
+}
+
+fn agree_peer(spec: &mut Map<String, Value>, dice: &mut Dice) {
+    one_of(spec, &["node", "nodeSelector"], dice);
+    one_of(spec, &["peerIP", "peerSelector", "localWorkloadSelector"], dice);
+    one_of(spec, &["keepOriginalNextHop", "nextHopMode"], dice);
+    if spec.contains_key("peerSelector") {
+        spec.shift_remove("asNumber");
+    }
+    if spec.contains_key("localWorkloadSelector") {
+        spec.insert("asNumber".into(), json!(64512));
+    }
+    if spec.shift_remove("reachableBy").is_some() && spec.contains_key("peerIP") {
+        spec.extend([("peerIP".to_string(), json!("10.0.0.1:179")), ("reachableBy".to_string(), json!("10.0.0.2"))]);
+    }
+}
+
+/// Much is for the whole cluster only.
+fn agree_bgp(is_single: bool, spec: &mut Map<String, Value>) {
+    if !is_single {
+        let global = ["nodeToNodeMeshEnabled", "asNumber", "nodeMeshPassword", "nodeMeshMaxRestartTime"];
+        let services = ["serviceLoadBalancerIPs", "serviceExternalIPs", "serviceClusterIPs"];
+        global.iter().chain(&services).for_each(|name| drop(spec.shift_remove(*name)));
+    }
+    spec.entry("nodeToNodeMeshEnabled").and_modify(|enabled| *enabled = json!(true));
+    spec.shift_remove("communities");
+    if spec.contains_key("prefixAdvertisements") {
+        spec.insert("communities".into(), json!([{"name": "c-1", "value": "64512:1"}]));
+        let advertised = json!([{"cidr": "10.0.0.0/24", "communities": ["c-1", "64512:2"]}]);
+        spec.insert("prefixAdvertisements".into(), advertised);
+    }
+}
+
+fn agree_endpoint(spec: &mut Map<String, Value>) {
+    let ports = spec.get_mut("ports").and_then(Value::as_array_mut).into_iter().flatten();
+    for port in ports.filter_map(Value::as_object_mut) {
+        let sound = [("name", json!("http")), ("protocol", json!("TCP")), ("port", json!(80))];
+        port.extend(sound.map(|(name, value)| (name.to_string(), value)));
+    }
+    spec.entry("ipNetworks").and_modify(|networks| *networks = json!(["10.0.0.1/32", "fd00::1/128"]));
+    if spec.shift_remove("ipNATs").is_some() && spec.contains_key("ipNetworks") {
+        spec.insert("ipNATs".into(), json!([{"internalIP": "10.0.0.1", "externalIP": "192.0.2.1"}]));
+    }
+}
+
+/// Policies for hosts: one sort excludes the other, and both some rules.
+fn agree_hosts(spec: &mut Map<String, Value>, dice: &mut Dice) {
+    if !spec.contains_key("applyOnForward") {
+        spec.shift_remove("preDNAT");
+        spec.shift_remove("doNotTrack");
+        return;
+    }
+    one_of(spec, &["preDNAT", "doNotTrack"], dice);
+    spec.insert("applyOnForward".into(), json!(true));
+    if spec.contains_key("preDNAT") {
+        spec.shift_remove("egress");
+        spec.insert("types".into(), json!(["Ingress"]));
+    }
+}
+
+fn agree_kubernetes(spec: &mut Map<String, Value>, dice: &mut Dice) {
+    let expressions = json!([{"key": "zone", "operator": "In", "values": ["x"]}, {"key": "a", "operator": "Exists"}]);
+    let selector = json!({"matchLabels": {"role": "web"}, "matchExpressions": expressions});
+    let peers = [
+        json!([{"podSelector": selector, "namespaceSelector": selector}]),
+        json!([{"ipBlock": {"cidr": "10.0.0.0/8", "except": ["10.1.0.0/16"]}}]),
+    ];
+    let ports = json!([{"protocol": "TCP", "port": 80, "endPort": 90}, {"protocol": "UDP", "port": "dns"}]);
+    spec.insert("stagedAction".into(), json!("Set"));
+    spec.entry("podSelector").and_modify(|own| *own = selector.clone());
     for name in ["ingress", "egress"] {
-        // Random rules break some rule between their fields nearly always; one that stands for them is in `tests`.
-        if let Some(rules) = spec.get_mut(name).and_then(Value::as_array_mut) {
-            rules.truncate(1);
-            rules.iter_mut().filter_map(Value::as_object_mut).for_each(|rule| {
-                let keep = ["action", "ipVersion", "metadata", "ports", "from", "to"];
-                rule.retain(|field, _| keep.contains(&field.as_str()));
-            });
+        let rules = spec.get_mut(name).and_then(Value::as_array_mut).into_iter().flatten();
+        for rule in rules.filter_map(Value::as_object_mut) {
+            rule.entry("ports").and_modify(|given| *given = ports.clone());
+            for peer in ["from", "to"] {
+                rule.entry(peer).and_modify(|given| given.clone_from(dice.pick(&peers)));
+            }
         }
     }
-    for name in ["preDNAT", "doNotTrack", "tier"] {
-        spec.shift_remove(name);
+}
+
+/// Random rules break some rule between their fields nearly always: each becomes one of a few that together have every field.
+fn agree_rules(spec: &mut Map<String, Value>, dice: &mut Dice) {
+    let entity = json!({
+        "nets": ["10.0.0.0/24"], "notNets": ["10.0.0.0/28"], "selector": "a == 'b'", "notSelector": "has(c)",
+        "namespaceSelector": "all()", "ports": [80, "90:99", "http"], "notPorts": [81],
+        "serviceAccounts": {"names": ["robot"], "selector": "all()"},
+    });
+    let service = json!({"services": {"name": "web", "namespace": "shop"}});
+    let sound = [
+        json!({"protocol": "TCP", "ipVersion": 4, "source": entity, "destination": entity}),
+        json!({"notProtocol": "UDP", "ipVersion": 6, "source": {"nets": ["fd00::/64"]}}),
+        json!({"protocol": "ICMP", "icmp": {"type": 8, "code": 0}, "notICMP": {"type": 3, "code": 1}}),
+        json!({"protocol": "TCP", "source": service}),
+        json!({"action": "Allow", "http": {"methods": ["GET"], "paths": [{"exact": "/a"}, {"prefix": "/b"}]}}),
+        json!({"protocol": "TCP", "destination": service}),
+    ];
+    for (name, sound) in [("ingress", &sound[..5]), ("egress", &[&sound[..3], &sound[5..]].concat())] {
+        let rules = spec.get_mut(name).and_then(Value::as_array_mut).into_iter().flatten();
+        for rule in rules.filter_map(Value::as_object_mut) {
+            rule.retain(|field, _| matches!(field.as_str(), "action" | "metadata"));
+            rule.extend(dice.pick(sound).as_object().cloned().unwrap_or_default());
+        }
     }
 }
 
@@ -222,8 +317,12 @@ fn sorted(value: &Value) -> Value {
     }
 }
 
-/// The first document that came back as something else.
+/// The first document that came back as something else, or a field that came back in none.
 fn round_trips(kind: Kind) -> Option<String> {
+    let (mut known, mut seen) = (BTreeSet::new(), BTreeSet::new());
+    for name in ["spec", "status"] {
+        known_fields(kind.shape().member(name).unwrap_or(&Shape::Carried), name, &mut known);
+    }
     let mut taken = 0;
     let mut refused: Vec<String> = Vec::new();
     for seed in 0..TRIES {
@@ -237,6 +336,9 @@ fn round_trips(kind: Kind) -> Option<String> {
         };
         taken += 1;
         let once = resource.document();
+        for name in ["spec", "status"] {
+            present_fields(&once[name], name, &mut seen);
+        }
         if !is_part(&without_empty(&given), &once) {
             return Some(format!("seed {seed}: {given} became {once}"));
         }
@@ -248,7 +350,12 @@ fn round_trips(kind: Kind) -> Option<String> {
             return Some(format!("seed {seed}: stored, {resource:?} is not what was written"));
         }
     }
-    (taken < ENOUGH).then(|| format!("only {taken} of {TRIES} documents were taken; the last refusal: {refused:?}"))
+    if taken < ENOUGH {
+        return Some(format!("only {taken} of {TRIES} documents were taken; the last refusal: {refused:?}"));
+    }
+    let is_possible = |path: &&String| !REFUSED.iter().any(|refused| path.starts_with(refused));
+    let never: Vec<_> = known.difference(&seen).filter(is_possible).cloned().collect();
+    (!never.is_empty()).then(|| format!("no document had {}; the last refusal: {refused:?}", never.join(", ")))
 }
 
 /// Known and validated fields below a place.
@@ -338,6 +445,20 @@ fn table() -> String {
         };
         let Count { known, validated } = count;
         text += &format!("| {kind} | {scope} | {known} | {validated} | {} | {back} |\n", defaulted(kind));
+    }
+    // The claim's fields are those of the kind above.
+    for kind in CUSTOM_KINDS.into_iter().filter(|kind| *kind != Kind::BlockAffinity) {
+        let mut count = Count::default();
+        let fields = match custom::shape(kind).and_then(|shape| shape.member("spec")) {
+            Some(Shape::Struct(fields)) => fields,
+            _ => panic!("{kind} has no shape"),
+        };
+        count.add(fields);
+        let filled = fields.iter().filter(|field| field.default.is_some()).count();
+        let back =
+            custom::tests::round_trips(kind).map_or_else(|| "yes".to_string(), |failure| format!("no: {failure}"));
+        let Count { known, validated } = count;
+        text += &format!("| {kind} (custom resource) | cluster | {known} | {validated} | {filled} | {back} |\n");
     }
     text
 }

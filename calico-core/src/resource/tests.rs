@@ -1,5 +1,6 @@
 //! The shape tables against the structs, on documents made from the tables.
 
+use alloc::collections::BTreeSet;
 use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -210,6 +211,73 @@ pub(super) fn is_part(part: &Value, whole: &Value) -> bool {
             part.len() == whole.len() && part.iter().zip(whole).all(|(part, whole)| is_part(part, whole))
         }
         (part, whole) => part == whole,
+    }
+}
+
+/// Paths of the fields of a shape that the model does more with than to carry them. Elements of lists have the path of the list.
+pub(super) fn known_fields(shape: &Shape, path: &str, names: &mut BTreeSet<String>) {
+    match shape {
+        Shape::List(element) => known_fields(element, path, names),
+        Shape::Struct(members) => {
+            for member in members.iter().filter(|member| !matches!(member.shape, Shape::Carried)) {
+                let path = alloc::format!("{path}.{}", member.name);
+                known_fields(&member.shape, &path, names);
+                names.insert(path);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Paths of the members of a document.
+pub(super) fn present_fields(value: &Value, path: &str, names: &mut BTreeSet<String>) {
+    match value {
+        Value::Object(members) => {
+            for (name, member) in members {
+                let path = alloc::format!("{path}.{name}");
+                present_fields(member, &path, names);
+                names.insert(path);
+            }
+        }
+        Value::Array(items) => items.iter().for_each(|item| present_fields(item, path, names)),
+        _ => {}
+    }
+}
+
+/// Paths of the mappings of a shape.
+fn levels(shape: &Shape, path: &str, names: &mut BTreeSet<String>) {
+    match shape {
+        Shape::List(element) => levels(element, path, names),
+        Shape::Struct(members) => {
+            names.insert(path.into());
+            members.iter().for_each(|member| levels(&member.shape, &alloc::format!("{path}.{}", member.name), names));
+        }
+        _ => {}
+    }
+}
+
+/// The random documents of the properties below have an unknown field at every level of every kind, in lists too.
+#[test]
+fn unknown_fields_are_tried_at_every_level() {
+    for &kind in Kind::ALL {
+        let (mut known, mut seen) = (BTreeSet::new(), BTreeSet::new());
+        levels(kind.shape(), "", &mut known);
+        for seed in 0..1000 {
+            let mut dice = Dice(seed);
+            let plain = named(kind, &mut dice, &mut None);
+            let mut document = plain.clone();
+            let mut count = 0;
+            sprinkle(&mut document, kind.shape(), &mut dice, &mut count);
+            let merged = merge_unknown(kind, &document, plain);
+            assert_eq!(occurrences(&merged), count, "{document} became {merged}");
+            let mut fields = BTreeSet::new();
+            present_fields(&merged, "", &mut fields);
+            seen.extend(fields.iter().filter_map(|path| path.strip_suffix(".x-newer").map(String::from)));
+            if seen.is_superset(&known) {
+                break;
+            }
+        }
+        assert_eq!(known.difference(&seen).collect::<Vec<_>>(), Vec::<&String>::new(), "{kind}");
     }
 }
 

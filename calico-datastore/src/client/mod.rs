@@ -92,12 +92,18 @@ impl Client {
         &self.store
     }
 
-    /// One object, with its revision in the metadata.
+    /// One object, with its revision in the metadata. A claim of a block that is marked deleted is not found, but listed.
     pub async fn get(&self, key: &ResourceKey) -> Result<Stored, ClientError> {
         if rules::is_built_in(key) {
             return Ok(rules::built_in_profile());
         }
-        Ok(shown(self.read(key).await?))
+        let stored = self.read(key).await?;
+        match &*stored.resource {
+            Resource::ApiBlockAffinity(claim) if claim.spec.deleted.0 => {
+                Err(DatastoreError::NotFound { key: key.clone() }.into())
+            }
+            _ => Ok(shown(stored)),
+        }
     }
 
     /// All objects of a scope, sorted by key, each with its revision in the metadata. Profiles include the built-in one.

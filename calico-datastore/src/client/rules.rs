@@ -69,8 +69,14 @@ pub(super) async fn before_create(
     }
 }
 
-/// What must hold whenever an object is written, new or not: the filters that a BGP peer names are there.
+/// What must hold whenever an object is written, new or not: the filters that a BGP peer names are there, and a claim is not marked
+/// deleted.
 pub(super) async fn before_write(store: &dyn Datastore, resource: &Resource, made: &Made) -> Result<(), ClientError> {
+    if let Resource::ApiBlockAffinity(claim) = resource
+        && let Some(fault) = claim.spec.refusal()
+    {
+        return Err(fault.into());
+    }
     let Resource::BgpPeer(peer) = resource else { return Ok(()) };
     let mut faults = Vec::new();
     let filters = peer.spec.filters.iter().enumerate();

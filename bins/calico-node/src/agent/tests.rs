@@ -545,6 +545,7 @@ fn what_is_followed_is_what_is_used() {
         Kind::KubeControllersConfiguration,
         Kind::CalicoNodeStatus,
         Kind::LiveMigration,
+        Kind::ApiBlockAffinity,
     ];
     let kinds = Kind::ALL.iter().copied().filter(|kind| !unused.contains(kind)).map(Scope::Kind);
     let own_blocks = Scope::AffinitiesOf(AffinityOwner::Host("a".into()));

@@ -150,7 +150,7 @@ fn kind(text: &str) -> Result<Kind, Failure> {
         if let Some(near) = Kind::nearest(name) {
             message += &format!("\n  did you mean {near}?");
         } else {
-            let known: Vec<_> = Kind::V3.iter().map(|kind| kind.name()).collect();
+            let known: Vec<_> = Kind::OPERATORS.iter().map(|kind| kind.name()).collect();
             message += &format!("\n  known: {}", known.join(", "));
         }
         Failure::message(message)

@@ -1,8 +1,9 @@
 //! The rules of single kinds, and what every cluster has.
 
 use calico_core::resource::{
-    BgpConfigurationSpec, BgpFilterSpec, BgpPeerSpec, ClusterInformationSpec, FelixConfigurationSpec, HostEndpointSpec,
-    IpamConfigurationSpec, NodeBgpSpec, NodeSpec, NodeWireguardSpec, ReportedObject, StagedGlobalNetworkPolicySpec,
+    AffinityState, BgpConfigurationSpec, BgpFilterSpec, BgpPeerSpec, BlockAffinitySpec, ClusterInformationSpec,
+    FelixConfigurationSpec, HostEndpointSpec, IpamConfigurationSpec, NodeBgpSpec, NodeSpec, NodeWireguardSpec,
+    ReportedObject, StagedGlobalNetworkPolicySpec, Tombstone,
 };
 
 use super::*;
@@ -454,4 +455,37 @@ async fn a_policy_under_its_former_key_stays_there() {
     assert!(client.get(&own).await.unwrap_err().is_not_found());
     assert!(matches!(client.apply(policy("x", "default")).await.unwrap(), Applied::Created(_)));
     assert!(store.get(&former).await.is_ok());
+}
+
+/// The API's claims: stored as upstream stores them, shown as truth values, and never marked deleted by hand.
+#[tokio::test]
+async fn a_claim_that_is_marked_deleted_is_not_found_and_cannot_be_made() {
+    let (store, client) = client();
+    let spec = |deleted: bool| BlockAffinitySpec {
+        state: AffinityState::Confirmed,
+        node: "host-1".to_owned(),
+        owner_type: "host".to_owned(),
+        cidr: "10.65.0.0/26".to_owned(),
+        deleted: Tombstone(deleted),
+    };
+    let claim = |deleted| Resource::ApiBlockAffinity(object("host-1-10-65-0-0-26", spec(deleted)));
+    let made = client.create(claim(false)).await.unwrap();
+    assert_eq!(made.raw["spec"]["deleted"], "false", "what upstream stores");
+    assert_eq!(made.resource.document()["spec"]["deleted"], false, "what upstream shows");
+    let (key, kept) = spec(false).claim().unwrap();
+    assert_eq!(key, affinity("host-1", "10.65.0.0/26").0);
+    assert!(kept.is_confirmed());
+    for refused in [client.create(claim(true)).await, client.update(claim(true)).await] {
+        let told = refused.unwrap_err().to_string();
+        assert!(told.contains("spec.deleted") && told.contains("cannot be set to \"true\""), "{told}");
+    }
+    let mut marked = (**made.raw).clone();
+    marked["spec"]["deleted"] = "true".into();
+    store.inject(made.key.clone(), marked.to_string().as_bytes());
+    assert!(client.get(&made.key).await.unwrap_err().is_not_found());
+    let listed = client.list(&Scope::Kind(Kind::ApiBlockAffinity)).await.unwrap();
+    assert_eq!(listed.entries.len(), 1, "as upstream's");
+    marked["spec"]["deleted"] = "perhaps".into();
+    store.inject(made.key.clone(), marked.to_string().as_bytes());
+    assert!(matches!(client.get(&made.key).await, Err(ClientError::Store(DatastoreError::Unreadable { .. }))));
 }
