@@ -50,16 +50,20 @@ pub(crate) fn decode(key: ResourceKey, bytes: &[u8], revision: Revision) -> Entr
     let text = match bytes {
         // Very old writers stored a block affinity as nothing at all.
         b"" if key.kind() == Kind::BlockAffinity => b"{}",
-        b"" => return Err(bad(key, &Value::Null, revision, "the value is empty".to_owned())),
+        b"" => return Err(bad(key, &Value::Null, revision, "the value is empty".to_owned(), Some(b""))),
         bytes => bytes,
     };
-    let document = match serde_json::from_slice::<Value>(text) {
+    match parse(key.kind(), text) {
+        Ok(document) => decode_document(key, document, revision, Some(bytes)),
+        Err(fault) => Err(bad(key, &Value::Null, revision, format!("not JSON: {fault}"), Some(bytes))),
+    }
+}
+
+/// The document that the bytes are, whatever it means.
+pub(crate) fn parse(kind: Kind, text: &[u8]) -> Result<Document, serde_json::Error> {
+    match serde_json::from_slice::<Value>(text) {
         Ok(document) if !has_float(&document) => Ok(document.into()),
-        read => lenient::read(key.kind(), text).map_or_else(|| read.map(Document::from), Ok),
-    };
-    match document {
-        Ok(document) => decode_document(key, document, revision),
-        Err(fault) => Err(bad(key, &Value::Null, revision, format!("not JSON: {fault}"))),
+        read => lenient::read(kind, text).map_or_else(|| read.map(Document::from), Ok),
     }
 }
 
@@ -73,7 +77,8 @@ fn has_float(value: &Value) -> bool {
     }
 }
 
-fn bad(key: ResourceKey, document: &Value, revision: Revision, mut reason: String) -> BadObject {
+/// What cannot be read. Without a text the document is what is stored.
+fn bad(key: ResourceKey, document: &Value, revision: Revision, mut reason: String, text: Option<&[u8]>) -> BadObject {
     let named = |mut remains: Resource| {
         remains.adopt_key(&key);
         Arc::new(remains)
@@ -88,19 +93,20 @@ fn bad(key: ResourceKey, document: &Value, revision: Revision, mut reason: Strin
             _ => write!(reason, "; its blocks are not announced to BGP peers"),
         };
     }
-    BadObject { key, revision, reason, remains }
+    let text = text.map_or_else(|| document.to_string().into_bytes().into(), Arc::from);
+    BadObject { key, revision, reason, remains, text }
 }
 
 /// What a document under a key means that was just written.
 pub(crate) fn decode_value(key: ResourceKey, document: Value, revision: Revision) -> Entry {
-    decode_document(key, document.into(), revision)
+    decode_document(key, document.into(), revision, None)
 }
 
-fn decode_document(key: ResourceKey, mut document: Document, revision: Revision) -> Entry {
+fn decode_document(key: ResourceKey, mut document: Document, revision: Revision, text: Option<&[u8]>) -> Entry {
     // IPAM reads its own objects only to write them.
     if let Some(reason) = document.inexact().filter(|_| !key.kind().is_v3()) {
         let reason = reason.to_owned();
-        return Err(bad(key, &document, revision, reason));
+        return Err(bad(key, &document, revision, reason, text));
     }
     match Resource::decode(key.kind(), &document) {
         Ok(mut resource) => {
@@ -114,7 +120,7 @@ fn decode_document(key: ResourceKey, mut document: Document, revision: Revision)
                 && let Some(path) = lost_on_writing(&resource, &document)
             {
                 let reason = format!("{path} cannot be read, and would be lost");
-                document = Document::new(document.into_value(), Some(reason));
+                document = Document::partial(document.into_value(), reason);
             }
             Ok(Stored::new(key, Arc::new(resource), Arc::new(document), revision))
         }
@@ -125,7 +131,7 @@ fn decode_document(key: ResourceKey, mut document: Document, revision: Revision)
                 // Writing to a string cannot fail.
                 let _ = write!(reason, "{separator}{fault}");
             }
-            Err(bad(key, &document, revision, reason))
+            Err(bad(key, &document, revision, reason, text))
         }
     }
 }
@@ -220,6 +226,7 @@ mod tests {
             ] {
                 let bad = decoded(ResourceKey::cluster(kind, "x"), text).unwrap_err();
                 assert!(bad.reason.starts_with(reason), "{kind} {text:?}: {}", bad.reason);
+                assert_eq!(&*bad.text, text.as_bytes());
             }
         }
         let (affinity, _) = crate::testing::affinity("host", "10.0.0.0/26");
@@ -241,6 +248,7 @@ mod tests {
             let Resource::GlobalNetworkPolicy(policy) = &*stored.resource else { panic!("{path:?}") };
             assert_eq!(policy.spec.ingress[0].action, calico_core::resource::Action::Deny, "{path:?}");
             assert!(!policy.metadata.unread.is_empty(), "{path:?}");
+            assert_eq!(stored.raw.text(), Some(&*std::fs::read(&path).unwrap()), "{path:?}");
             let write = crate::Write::update(&stored, Arc::clone(&stored.resource));
             let refused = check(&write.into()).unwrap_err();
             assert!(matches!(refused, DatastoreError::Inexact { .. }), "{path:?}: {refused}");

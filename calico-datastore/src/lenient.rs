@@ -23,7 +23,10 @@ const MAX_SHOWN: usize = 200;
 pub(crate) fn read(kind: Kind, bytes: &[u8]) -> Option<Document> {
     let mut reader = Reader { kind, bytes, at: 0, open: Vec::new(), inexact: None };
     let value = reader.document().ok()?;
-    Some(Document::new(value, reader.inexact))
+    Some(match reader.inexact {
+        Some(reason) => Document::rounded(value, reason, bytes),
+        None => value.into(),
+    })
 }
 
 struct Malformed;

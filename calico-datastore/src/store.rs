@@ -135,19 +135,37 @@ impl Scope {
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Document {
     value: Value,
-    inexact: Option<Box<str>>,
+    inexact: Option<Box<Inexact>>,
+}
+
+/// What of a document is not as it is stored.
+#[derive(Debug, Clone, PartialEq)]
+struct Inexact {
+    reason: String,
+    /// What is stored, if that is not what the value says.
+    text: Option<Box<[u8]>>,
 }
 
 impl Document {
-    /// A document of which this is not as it is stored, if anything.
-    pub(crate) fn new(value: Value, inexact: Option<String>) -> Self {
-        Self { value, inexact: inexact.map(Into::into) }
+    /// A document whose value is what is stored, but of which this would not be written back.
+    pub(crate) fn partial(value: Value, reason: String) -> Self {
+        Self { value, inexact: Some(Inexact { reason, text: None }.into()) }
+    }
+
+    /// A document that was read from this text, and of which this is not as it is stored there.
+    pub(crate) fn rounded(value: Value, reason: String, text: &[u8]) -> Self {
+        Self { value, inexact: Some(Inexact { reason, text: Some(text.into()) }.into()) }
     }
 
     /// What of it is not as it is stored: a number that was rounded, text that is no Unicode, what is nested too deep. Whoever wrote it
     /// back would change that for good, so no store takes it as the base of a write.
     pub fn inexact(&self) -> Option<&str> {
-        self.inexact.as_deref()
+        self.inexact.as_ref().map(|inexact| inexact.reason.as_str())
+    }
+
+    /// The bytes that are stored, where the value says something else than they do.
+    pub fn text(&self) -> Option<&[u8]> {
+        self.inexact.as_ref()?.text.as_deref()
     }
 
     /// The document alone.
@@ -203,6 +221,15 @@ pub struct BadObject {
     pub reason: String,
     /// What of it counts all the same ([`Resource::remains`]).
     pub remains: Option<Arc<Resource>>,
+    /// What is stored, as it lies there.
+    pub text: Arc<[u8]>,
+}
+
+impl BadObject {
+    /// The document, if what is stored is JSON at least.
+    pub fn document(&self) -> Option<Document> {
+        crate::document::parse(self.key.kind(), &self.text).ok()
+    }
 }
 
 /// A stored object, usable or not.

@@ -96,9 +96,13 @@ impl StoreIpam {
     async fn object(&self, key: &ResourceKey) -> Result<Option<Entry>, DatastoreError> {
         match self.store.get(key).await {
             Ok(stored) => Ok(Some(Ok(stored))),
-            Err(DatastoreError::Unreadable { key, reason }) => {
-                Ok(Some(Err(crate::BadObject { key, revision: Revision::from_raw(0), reason, remains: None })))
-            }
+            Err(DatastoreError::Unreadable { key, reason }) => Ok(Some(Err(crate::BadObject {
+                key,
+                revision: Revision::from_raw(0),
+                reason,
+                remains: None,
+                text: Arc::default(),
+            }))),
             Err(error) if error.is_not_found() => Ok(None),
             Err(error) => Err(error),
         }

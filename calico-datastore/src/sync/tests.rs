@@ -123,7 +123,7 @@ impl Twin {
         let entry = if usable {
             Ok(Stored::new(key.clone(), resource, Arc::default(), revision))
         } else {
-            Err(BadObject { key: key.clone(), revision, reason: "odd".to_owned(), remains })
+            Err(BadObject { key: key.clone(), revision, reason: "odd".to_owned(), remains, text: Arc::default() })
         };
         self.objects.insert(key, entry.clone());
         self.undelivered.push(WatchEvent::Put(entry));

@@ -30,6 +30,8 @@ pub(super) async fn a_bad_object_hides_nothing(subject: &dyn Subject) {
     assert_eq!(names, ["Tier(a)", "Tier(b-garbage)", "Tier(b-shape)", "Tier(b-type)", "Tier(c)"]);
     let usable: Vec<_> = listing.entries.iter().map(Result::is_ok).collect();
     assert_eq!(usable, [true, false, false, false, true]);
+    let texts: Vec<_> = listing.entries.iter().filter_map(|entry| entry.as_ref().err()).map(|bad| &*bad.text).collect();
+    assert_eq!(texts, bad.map(|(_, bytes)| bytes), "what is stored is handed out as it lies there");
     for (name, _) in bad {
         let error = store.get(&tier(name, 0.0).0).await.unwrap_err();
         assert!(matches!(&error, DatastoreError::Unreadable { reason, .. } if !reason.is_empty()), "{error}");
