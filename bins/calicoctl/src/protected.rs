@@ -21,7 +21,7 @@ impl From<Intent> for Operation {
     fn from(intent: Intent) -> Self {
         match intent {
             Intent::Create => Self::Create,
-            Intent::Update => Self::Replace,
+            Intent::Update | Intent::Mend => Self::Replace,
             Intent::Apply => Self::Apply,
         }
     }

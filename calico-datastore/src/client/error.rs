@@ -47,6 +47,16 @@ impl ClientError {
         matches!(self, Self::Store(error) if error.is_conflict())
     }
 
+    /// Whether it is the store's and not the object's: the next request, whatever it asks for, will most likely fail alike.
+    pub const fn is_of_store(&self) -> bool {
+        matches!(self, Self::Store(error) if error.is_retryable() || matches!(error, DatastoreError::Refused { .. }))
+    }
+
+    /// Whether the change may have been made all the same.
+    pub const fn is_undecided(&self) -> bool {
+        matches!(self, Self::Store(DatastoreError::Undecided { .. }))
+    }
+
     /// Whether the same request may succeed later.
     pub const fn is_retryable(&self) -> bool {
         matches!(self, Self::Store(error) if error.is_retryable())

@@ -15,6 +15,7 @@ mod claims;
 mod error;
 mod former;
 mod initial;
+mod mend;
 mod node;
 mod pool;
 mod rehearsal;
@@ -241,10 +242,7 @@ impl Client {
     }
 
     async fn write(&self, key: ResourceKey, write: Write) -> Result<Stored, ClientError> {
-        let document = match &write.change {
-            crate::Change::Put { resource, base, .. } => document::encode(resource, base.as_deref()),
-            crate::Change::Delete => Value::Null,
-        };
+        let document = mend::stored_by(&write);
         let committed = self.store.commit(write.into()).await?;
         let revision = committed.first().map_or(Revision::from_raw(0), |one| one.revision);
         Ok(shown(document::readable(document::decode_value(key, document, revision))?))

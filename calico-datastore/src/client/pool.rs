@@ -7,7 +7,7 @@ use calico_core::resource::{AllowedUse, Fault, IpPool, IpPoolSpec, Kind, Resourc
 
 use super::{ClientError, claims};
 use crate::store::entry_key;
-use crate::{Datastore, DatastoreError, Entry, Precondition, Revision, Scope, Write};
+use crate::{Datastore, DatastoreError, Entry, Listing, Precondition, Revision, Scope, Write};
 
 /// Answers with what must hold for the pool to be stored: that no other came since this looked. `made` are pools that are to be taken
 /// for stored beside those that are.
@@ -16,14 +16,46 @@ pub(super) async fn before_create(
     new: &IpPool,
     made: &[IpPool],
 ) -> Result<Precondition, ClientError> {
-    let cidr = new.spec.cidr;
-    let refused = |reason: String| Err(Fault::value("spec.cidr", Some(cidr.to_string()), reason).into());
     let pools = store.list(&Scope::Kind(Kind::IpPool)).await?;
-    let own = ResourceKey::cluster(Kind::IpPool, &new.metadata.name);
+    let own = own_key(new);
     if pools.entries.iter().any(|entry| *entry_key(entry) == own) {
         let current = pools.entries.into_iter().flatten().find(|stored| stored.key == own).map(Box::new);
         return Err(DatastoreError::AlreadyExists { key: own, current }.into());
     }
+    admit(store, new, made, pools).await
+}
+
+/// As [`before_create`], for a pool that takes the place of what is stored under its name at a revision and cannot be read.
+pub(super) async fn before_mending(
+    store: &dyn Datastore,
+    new: &IpPool,
+    revision: Revision,
+    made: &[IpPool],
+) -> Result<Precondition, ClientError> {
+    let mut pools = store.list(&Scope::Kind(Kind::IpPool)).await?;
+    let own = own_key(new);
+    let is_own = |entry: &mut Entry| *entry_key(entry) == own;
+    let found = pools.entries.extract_if(.., is_own).next();
+    match found.map(|entry| entry.map_or_else(|bad| bad.revision, |stored| stored.revision)) {
+        Some(found) if found == revision => admit(store, new, made, pools).await,
+        Some(_) => Err(DatastoreError::Conflict { key: own, current: None }.into()),
+        None => Err(DatastoreError::NotFound { key: own }.into()),
+    }
+}
+
+fn own_key(pool: &IpPool) -> ResourceKey {
+    ResourceKey::cluster(Kind::IpPool, &pool.metadata.name)
+}
+
+/// Compares a pool with the others.
+async fn admit(
+    store: &dyn Datastore,
+    new: &IpPool,
+    made: &[IpPool],
+    pools: Listing,
+) -> Result<Precondition, ClientError> {
+    let cidr = new.spec.cidr;
+    let refused = |reason: String| Err(Fault::value("spec.cidr", Some(cidr.to_string()), reason).into());
     let stored = pools.entries.iter().filter_map(|entry| Some((entry_key(entry).name()?, range_of(entry)?)));
     let made = made.iter().map(|pool| (pool.metadata.name.as_str(), pool.spec.cidr));
     if let Some((name, taken)) = stored.chain(made).find(|(_, taken)| taken.overlaps(&cidr)) {

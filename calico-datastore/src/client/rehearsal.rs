@@ -10,12 +10,12 @@ use calico_core::resource::{IpPool, Kind, Resource, ResourceKey};
 
 use serde_json::Value;
 
-use super::{Client, ClientError, Draft, Prepared, Replacement, initial, key_of, refuse_revision, rules};
+use super::{Client, ClientError, Draft, Prepared, Replacement, initial, key_of, mend, refuse_revision, rules};
 use crate::{DatastoreError, Document, Revision, Stored, document};
 
 /// What a write is to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[expect(clippy::exhaustive_enums, reason = "an object is made, changed, or whichever fits")]
+#[expect(clippy::exhaustive_enums, reason = "an object is made, changed, whichever fits, or replaced whole")]
 pub enum Intent {
     /// [`Client::create`].
     Create,
@@ -23,6 +23,8 @@ pub enum Intent {
     Update,
     /// [`Client::apply`].
     Apply,
+    /// [`Client::mend`].
+    Mend,
 }
 
 /// What is to be known of a write that would be carried out.
@@ -40,6 +42,8 @@ pub struct Rehearsed {
     /// What would be stored: the document as given, fields of newer versions kept, defaults filled in. A new object still lacks its
     /// identity and time of creation.
     pub after: Value,
+    /// Why what is stored is replaced as a whole, if it is.
+    pub mends: Option<String>,
 }
 
 /// What the writes rehearsed so far would have made.
@@ -106,6 +110,7 @@ impl<'a> Rehearsal<'a> {
                 Err(error) if error.is_not_found() => self.create_absent(&draft.resource).await?,
                 other => return other,
             },
+            Intent::Mend => return self.mend(draft).await,
         }
         let after = document::encode(&draft.resource, draft.document.map(Document::from).as_ref());
         Ok(Rehearsed { after, ..Rehearsed::default() })
@@ -171,6 +176,13 @@ impl<'a> Rehearsal<'a> {
         let Replacement { after, lost, .. } = draft.replacement(&read)?;
         // What is only taken for stored is not there to be seen.
         let before = Some(read).filter(|_| !without_revision);
-        Ok(Rehearsed { without_revision, lost, before, after })
+        Ok(Rehearsed { without_revision, lost, before, after, mends: None })
+    }
+
+    async fn mend(&self, draft: Draft) -> Result<Rehearsed, ClientError> {
+        let prepared = Prepared::new(draft.clone())?;
+        let Some(spoilt) = self.client.spoilt(&prepared.key).await? else { return self.update(draft).await };
+        let write = self.client.mending(&prepared, &spoilt, &self.made).await?;
+        Ok(Rehearsed { after: mend::stored_by(&write), mends: Some(spoilt.reason), ..Rehearsed::default() })
     }
 }

@@ -56,17 +56,26 @@ pub(super) async fn before_create(
     resource: &Resource,
     made: &Made,
 ) -> Result<Precondition, ClientError> {
+    before_presence(store, resource, made).await?;
+    match resource {
+        Resource::IpPool(new) => pool::before_create(store, new, &made.pools).await,
+        _ => Ok(Precondition::Absent),
+    }
+}
+
+/// What must hold for an object to be there, by itself and with what it needs.
+pub(super) async fn before_presence(
+    store: &dyn Datastore,
+    resource: &Resource,
+    made: &Made,
+) -> Result<(), ClientError> {
     if let Some(fault) = resource.metadata().and_then(|metadata| resource.kind().misnamed(&metadata.name)) {
         return Err(fault.into());
     }
     if let Some(tier) = resource.tier().filter(|tier| !made.tiers.contains(*tier)) {
         require(store, ResourceKey::cluster(Kind::Tier, tier)).await?;
     }
-    before_write(store, resource, made).await?;
-    match resource {
-        Resource::IpPool(new) => pool::before_create(store, new, &made.pools).await,
-        _ => Ok(Precondition::Absent),
-    }
+    before_write(store, resource, made).await
 }
 
 /// What must hold whenever an object is written, new or not: the filters that a BGP peer names are there, and a claim is not marked

@@ -1,6 +1,7 @@
 //! The client over the memory store.
 
 mod kinds;
+mod mend;
 
 use std::sync::Mutex;
 
@@ -559,7 +560,12 @@ async fn a_rehearsal_answers_as_the_writes_would_and_writes_nothing() {
         (Intent::Apply, pool("ten", "10.9.0.0/16")),
         (Intent::Apply, Resource::default_allow_profile()),
         (Intent::Create, Resource::default_allow_profile()),
+        (Intent::Apply, user_tier("broken", 1.0)),
+        (Intent::Mend, user_tier("broken", 1.0)),
+        (Intent::Mend, user_tier("nobody", 1.0)),
+        (Intent::Mend, user_tier("there", 2.0)),
     ];
+    store.inject(ResourceKey::cluster(Kind::Tier, "broken"), b"{");
     let before = store.list(&Scope::All).await.unwrap();
     let mut rehearsal = Rehearsal::new(&client);
     let mut rehearsed = Vec::new();
@@ -572,10 +578,11 @@ async fn a_rehearsal_answers_as_the_writes_would_and_writes_nothing() {
             Intent::Create => client.create(resource).await.map(drop),
             Intent::Update => client.update(resource).await.map(drop),
             Intent::Apply => client.apply(resource).await.map(drop),
+            Intent::Mend => client.mend(resource).await.map(drop),
         };
         assert_eq!(done.map_err(|error| error.to_string()), *expected);
     }
     let passed: Vec<_> = rehearsed.iter().map(Result::is_ok).collect();
     let (y, n) = (true, false);
-    assert_eq!(passed, [n, n, n, y, y, y, y, n, n, y, n, n, y, n]);
+    assert_eq!(passed, [n, n, n, y, y, y, y, n, n, y, n, n, y, n, n, y, n, y]);
 }
