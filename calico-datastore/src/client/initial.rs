@@ -21,11 +21,20 @@ impl Client {
     /// with one that names none it works.)
     ///
     /// # Errors
-    /// The first that a step met: the others are carried out all the same, since who may not do one may do the next.
+    /// The first that a step met: the others are carried out all the same, since who may not do one may do the next. Once two in a
+    /// row did not reach the store, each further one would only wait for it again.
     pub async fn initialise_as(&self, cluster_type: &str) -> Result<(), ClientError> {
+        let is_lost = |step: &Result<(), ClientError>| step.as_ref().is_err_and(ClientError::is_retryable);
         let mut outcome = self.ensure_cluster_information(cluster_type).await;
+        let mut was_lost = is_lost(&outcome);
         for tier in Resource::initial_tiers() {
-            outcome = outcome.and(self.ensure_tier(tier).await);
+            let step = self.ensure_tier(tier).await;
+            let is_lost = is_lost(&step);
+            outcome = outcome.and(step);
+            if was_lost && is_lost {
+                break;
+            }
+            was_lost = is_lost;
         }
         outcome
     }

@@ -229,7 +229,11 @@ impl Client {
         if rules::is_built_in(key) {
             return Ok(rules::built_in_profile());
         }
-        Ok(self.read(key).await?)
+        let read = self.read(key).await?;
+        match read.resource.key().filter(|shown| read.key == *key && shown != key) {
+            Some(shown) => Err(rules::taken(key, &shown)),
+            None => Ok(read),
+        }
     }
 
     /// Writes the draft over what was read.

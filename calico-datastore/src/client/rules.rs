@@ -50,6 +50,15 @@ pub(super) fn protected(operation: &'static str, key: &ResourceKey) -> ClientErr
     ClientError::NotSupported { operation, key: key.clone(), reason }
 }
 
+/// Two policies meet in one key: the one that is to be written, and one that users see under another name and that lies there since
+/// before 3.32.
+pub(super) fn taken(key: &ResourceKey, shown: &ResourceKey) -> ClientError {
+    let reason = format!(
+        "{shown} is stored under this name, as versions before 3.32 did: calicoctl datastore migrate-policy-names moves it"
+    );
+    ClientError::NotSupported { operation: "Update", key: key.clone(), reason }
+}
+
 /// Answers with what must hold for the object to be stored. `made` is what is to be taken for stored beside what is.
 pub(super) async fn before_create(
     store: &dyn Datastore,

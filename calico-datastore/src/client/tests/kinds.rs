@@ -100,6 +100,11 @@ async fn initialising_goes_on_after_a_step_that_failed() {
     assert!(client.initialise().await.unwrap_err().is_retryable());
     assert_eq!(store.list(&Scope::Kind(Kind::Tier)).await.unwrap().entries.len(), 3);
     assert!(store.list(&Scope::Kind(Kind::ClusterInformation)).await.unwrap().entries.is_empty());
+    // Two in a row: it is not the step.
+    let (store, client) = self::client();
+    store.faults().fail_next(2);
+    assert!(client.initialise().await.unwrap_err().is_retryable());
+    assert!(store.list(&Scope::All).await.unwrap().entries.is_empty());
 }
 
 #[cfg(feature = "sqlite")]
