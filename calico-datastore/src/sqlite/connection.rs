@@ -3,6 +3,7 @@
 use std::cell::Cell;
 use std::ffi::OsString;
 use std::io::ErrorKind;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -44,14 +45,49 @@ pub(super) fn open(path: &Path) -> Result<Connection, SqliteError> {
         return Err(SqliteError::Truncated { path: path.to_owned() });
     }
     let failed = |source| SqliteError::new(path, source);
+    let is_fixed = is_on_read_only(path);
+    if is_fixed && is_missing_or_empty(&beside(path, "-wal")) {
+        return open_immutable(path);
+    }
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let mut connection = Connection::open_with_flags(path, flags).map_err(failed)?;
     // Without this the last process to leave copies the log into the file, which costs a CNI plugin two flushes at its end.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).map_err(failed)?;
-    enter_wal(&connection).map_err(failed)?;
+    enter_wal(&connection).map_err(|source| match is_fixed {
+        // With its index beside it, it would have been read.
+        true => SqliteError::ReadOnlyLog { path: path.to_owned() },
+        false => failed(source),
+    })?;
     connection.busy_handler(Some(wait)).map_err(failed)?;
     connection.execute_batch("PRAGMA synchronous = FULL; PRAGMA foreign_keys = OFF;").map_err(failed)?;
     Ok(connection)
+}
+
+/// Whether the file system is mounted read-only, as that of a backup may be.
+fn is_on_read_only(path: &Path) -> bool {
+    let opened = std::fs::OpenOptions::new().write(true).open(path);
+    opened.is_err_and(|error| error.kind() == ErrorKind::ReadOnlyFilesystem)
+}
+
+/// Opens a file that nobody can change. SQLite would otherwise make a log and an index beside it before it reads.
+fn open_immutable(path: &Path) -> Result<Connection, SqliteError> {
+    let mut address = String::from("file:");
+    for byte in path.as_os_str().as_bytes() {
+        match byte {
+            b'/' | b'.' | b'-' | b'_' | b'0'..=b'9' | b'a'..=b'z' | b'A'..=b'Z' => address.push(char::from(*byte)),
+            other => address += &format!("%{other:02x}"),
+        }
+    }
+    address += "?immutable=1";
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    Connection::open_with_flags(address, flags).map_err(|source| SqliteError::new(path, source))
+}
+
+fn is_missing_or_empty(path: &Path) -> bool {
+    match std::fs::metadata(path) {
+        Ok(file) => file.len() == 0,
+        Err(error) => error.kind() == ErrorKind::NotFound,
+    }
 }
 
 /// Milliseconds since 1970, as the store keeps life times.
@@ -96,6 +132,9 @@ fn is_empty(path: &Path) -> bool {
 /// Why there is no file at a path.
 pub(super) fn no_file(path: &Path, source: std::io::Error) -> SqliteError {
     let directory = directory(path);
+    if let (ErrorKind::NotFound, Ok(target)) = (source.kind(), std::fs::read_link(path)) {
+        return SqliteError::Dangling { path: path.to_owned(), target };
+    }
     if source.kind() == ErrorKind::NotFound && !directory.exists() {
         SqliteError::NoDirectory { path: path.to_owned(), directory: directory.to_owned() }
     } else if source.kind() == ErrorKind::NotFound {

@@ -22,6 +22,17 @@ pub enum SqliteError {
         /// What is there.
         path: PathBuf,
     },
+    /// The path is a symbolic link to a file that is not there. Nothing is made behind it: what it names may not be mounted.
+    #[error(
+        "{} is a symbolic link to {}, which does not exist: mount or restore what it names, or remove the link",
+        path.display(), target.display()
+    )]
+    Dangling {
+        /// The link.
+        path: PathBuf,
+        /// Where it leads.
+        target: PathBuf,
+    },
     /// The file is another program's SQLite database.
     #[error("{path:?} is a SQLite database of another program (application id {found:#x}): name another file")]
     ForeignDatabase {
@@ -52,6 +63,15 @@ pub enum SqliteError {
         /// What SQLite says.
         #[source]
         source: rusqlite::Error,
+    },
+    /// The file lies on a file system that is mounted read-only, and what was written last lies beside it in the log.
+    #[error(
+        "{path:?} is on a read-only file system beside its log (-wal), and cannot be read without copying that into it: copy both to a \
+         place that can be written"
+    )]
+    ReadOnlyLog {
+        /// The file.
+        path: PathBuf,
     },
     /// The file system is full.
     #[error("no space left for {path:?}: nothing was written; free some space")]
@@ -150,6 +170,7 @@ impl SqliteError {
         matches!(
             self,
             Self::Busy { .. }
+                | Self::Dangling { .. }
                 | Self::DiskFull { .. }
                 | Self::Removed { .. }
                 | Self::Truncated { .. }

@@ -22,6 +22,14 @@ async fn inside() {
             assert!(matches!(error, DatastoreError::Refused { .. }), "{error:?}");
             assert!(source(&error).contains("cannot be written"), "{}", source(&error));
         }
+        "copy-log" => {
+            let database = Connection::open(path).unwrap();
+            database.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).unwrap();
+        }
+        "with-log" => {
+            let error = SqliteStore::open(path).map(drop).unwrap_err();
+            assert!(matches!(error, SqliteError::ReadOnlyLog { .. }), "{error:?}");
+        }
         "make" => {
             let error = SqliteStore::open(path).map(drop).unwrap_err();
             let SqliteError::Open { source, .. } = &error else { panic!("{error:?}") };
@@ -58,13 +66,27 @@ async fn fill(path: &Path) {
 
 const SCRIPT: &str = r#"
 set -eu
-play() { CALICO_TEST_DISK_PART=$1 CALICO_TEST_DISK_FILE=$PWD/at/$2 "$EXE" sqlite::tests::disk::inside --exact --nocapture; }
+play() { CALICO_TEST_DISK_PART=$1 CALICO_TEST_DISK_FILE="$PWD/$2" "$EXE" sqlite::tests::disk::inside --exact --nocapture; }
 mkdir at
 mount -t tmpfs -o size=1M none at
-play fill calico.db
+play fill at/calico.db
+
+# Backups: with the log beside the file, without the log's index; and with the log copied into it.
+mkdir backup
+mount -t tmpfs -o size=8M none backup
+for name in 'backup/log.db' 'backup/?#%41.db'; do
+    cp at/calico.db "$name"
+    cp at/calico.db-wal "$name-wal"
+done
+play copy-log 'backup/?#%41.db'
+rm -f backup/*-shm backup/'?#%41.db-wal'
+mount -o remount,ro backup
+play with-log backup/log.db
+play read-only 'backup/?#%41.db'
+
 mount -o remount,ro at
-play read-only calico.db
-play make other.db
+play read-only at/calico.db
+play make at/other.db
 "#;
 
 #[test]
