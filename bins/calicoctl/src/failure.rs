@@ -35,6 +35,8 @@ pub(crate) enum InputFault {
     Older { fault: Fault, place: Box<Place> },
     /// A resource that cannot be written as things are.
     Refused { verb: &'static str, kind: Kind, message: String, place: Box<Place> },
+    /// A resource that was not looked at, for the store does not answer.
+    Store { verb: &'static str, kind: Kind, message: String },
     /// A document that breaks the rules of its kind.
     Fault { verb: &'static str, kind: Kind, fault: Fault, place: Box<Place> },
 }
@@ -82,8 +84,10 @@ impl fmt::Display for InputFault {
                 write!(f, "Failed to convert resource: {fault}\n  at {place}\n{}", place.excerpt())
             }
             Self::Refused { verb, kind, message, place } => {
-                write!(f, "failed to {verb} '{kind}' resource: [{message}]\n  at {place}\n{}", place.excerpt())
+                let (first, further) = divided(message);
+                write!(f, "failed to {verb} '{kind}' resource: [{first}]\n  at {place}\n{}{further}", place.excerpt())
             }
+            Self::Store { verb, kind, message } => write!(f, "failed to {verb} '{kind}' resource: [{message}]"),
             Self::Fault { verb, kind, fault, place } => {
                 match fault.sort {
                     FaultSort::UnknownField => write!(f, "failed to execute command: {fault}")?,
@@ -115,6 +119,11 @@ impl From<std::io::Error> for Failure {
     fn from(error: std::io::Error) -> Self {
         Self::message(format_args!("failed to write output: {error}"))
     }
+}
+
+/// Upstream's line of a message, and what we know beyond it, from the end of that line on.
+pub(crate) fn divided(message: &str) -> (&str, &str) {
+    message.split_at(message.find('\n').unwrap_or(message.len()))
 }
 
 /// Text of others must not move the cursor of whoever reads it.

@@ -6,9 +6,10 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use calico_cmd::manifest::{self, Document, MAX_BYTES, Place};
+use calico_cmd::output::chain;
 use calico_core::Few;
 use calico_core::resource::{Fault, FaultSort, Kind, Resource, ResourceKey, Scope, clipped, v1};
-use calico_datastore::client::{Client, Rehearsed};
+use calico_datastore::client::{Client, ClientError, Rehearsed};
 use serde_json::Value;
 
 use crate::cli::FileOptions;
@@ -32,6 +33,13 @@ pub(crate) struct Item {
     pub(crate) document: Document,
     /// What writing it would do, once that was rehearsed.
     pub(crate) rehearsed: Rehearsed,
+}
+
+impl Item {
+    /// What it is called in messages.
+    pub(crate) fn name(&self) -> String {
+        self.resource.key().map_or_else(|| self.kind.to_string(), |key| key.to_string())
+    }
 }
 
 /// The documents of all files, not yet checked.
@@ -124,7 +132,14 @@ pub(crate) async fn check(
                 repeated.into_iter().for_each(|fault| faults.add(|| fault));
                 items.push(item);
             }
-            Err(refusal) => refusal.report(verb, &document, &mut faults),
+            Err(refusal) => {
+                let is_stores = matches!(refusal, Refusal::Store(..));
+                refusal.report(verb, &document, &mut faults);
+                if is_stores {
+                    // The rest would wait for the same store.
+                    break;
+                }
+            }
         }
     }
     if faults.is_empty() { Ok(items) } else { Err(Failure::Input(faults)) }
@@ -200,6 +215,8 @@ fn computed_key(kind: Kind, value: &Value) -> Option<ResourceKey> {
 enum Refusal {
     Kind(String, Fault),
     Faults(Kind, Vec<Fault>),
+    /// The store does not answer.
+    Store(Kind, ClientError),
 }
 
 impl Refusal {
@@ -208,6 +225,7 @@ impl Refusal {
         let place = |fault: &Fault| Box::new(document.place(fault));
         match self {
             Self::Kind(message, fault) => told.add(|| InputFault::Kind { message, place: place(&fault) }),
+            Self::Store(kind, error) => told.add(|| InputFault::Store { verb, kind, message: chain(&error) }),
             Self::Faults(kind, faults) => {
                 for fault in faults {
                     told.add(|| InputFault::Fault { verb, kind, place: place(&fault), fault });
@@ -225,17 +243,28 @@ async fn item(document: &Document, namespace: Option<&str>, client: Option<&Clie
         Ok(resource) => resource,
         Err(faults) => {
             let stored = match (client, key_of(kind, &given)) {
-                (Some(client), Some(key)) if only_unknown(&faults) => client.get(&key).await.ok(),
+                (Some(client), Some(key)) if only_unknown(&faults) => {
+                    stored_document(client, &key).await.map_err(|error| Refusal::Store(kind, error))?
+                }
                 _ => None,
             };
-            let stored = stored.as_ref().map(|stored| &**stored.raw);
-            Resource::decode_strict(kind, &given, stored).map_err(|faults| Refusal::Faults(kind, faults))?
+            Resource::decode_strict(kind, &given, stored.as_ref()).map_err(|faults| Refusal::Faults(kind, faults))?
         }
     };
     resource.fill_defaults().map_err(|fault| Refusal::Faults(kind, vec![fault]))?;
     let mut document = document.clone();
     document.value = given;
     Ok(Item { kind, resource, document, rehearsed: Rehearsed::default() })
+}
+
+/// What is stored under a key, whether it can be read or not: whatever of it this version does not know may be given, too.
+async fn stored_document(client: &Client, key: &ResourceKey) -> Result<Option<Value>, ClientError> {
+    match client.entry(key).await {
+        Ok(Ok(stored)) => Ok(Some(Value::clone(&stored.raw))),
+        Ok(Err(bad)) => Ok(bad.document().map(|document| document.into_value())),
+        Err(error) if error.is_of_store() => Err(error),
+        Err(_) => Ok(None),
+    }
 }
 
 fn only_unknown(faults: &[Fault]) -> bool {

@@ -11,6 +11,7 @@ mod output;
 mod patch;
 mod protected;
 mod rehearse;
+mod spoilt;
 mod warning;
 mod write;
 

@@ -5,7 +5,7 @@ use calico_core::resource::{Kind, ResourceKey};
 use calico_datastore::client::Intent;
 
 /// Policies whose name begins so are mirrored from Kubernetes.
-pub(crate) const KUBERNETES_POLICY: &str = "knp.default.";
+const KUBERNETES_POLICY: &str = "knp.default.";
 
 /// What is to be done with a resource.
 #[derive(Debug, Clone, Copy)]
@@ -38,17 +38,22 @@ impl Operation {
     }
 }
 
+/// Whether it is a policy that is mirrored from Kubernetes.
+pub(crate) fn is_mirrored(key: &ResourceKey) -> bool {
+    key.kind() == Kind::NetworkPolicy && key.name().is_some_and(|name| name.starts_with(KUBERNETES_POLICY))
+}
+
 /// Why an operation is refused whatever is stored; none if it is not.
 pub(crate) fn refusal(operation: Operation, key: &ResourceKey) -> Option<String> {
     let words = operation.words();
-    match (key.kind(), key.name()?) {
-        (Kind::ClusterInformation, _) => Some(match operation {
+    match key.kind() {
+        Kind::ClusterInformation => Some(match operation {
             Operation::Apply => {
                 "operation apply is not supported on ClusterInformation: resource is readonly".to_owned()
             }
             _ => format!("operation {words} is not supported on ClusterInformation"),
         }),
-        (Kind::NetworkPolicy, name) if name.starts_with(KUBERNETES_POLICY) => Some(format!(
+        _ if is_mirrored(key) => Some(format!(
             "operation {words} is not supported on {key}: kubernetes network policies must be managed through the kubernetes API"
         )),
         _ => None,

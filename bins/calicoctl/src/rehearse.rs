@@ -3,11 +3,13 @@
 use calico_core::Few;
 use calico_core::resource::{Fault, Kind, ResourceKey};
 use calico_datastore::DatastoreError;
-use calico_datastore::client::{Client, ClientError, Intent, Rehearsal};
+use calico_datastore::client::{Client, ClientError, Intent, Rehearsal, Rehearsed};
+use serde_json::Value;
 
 use crate::failure::{Failure, InputFault};
 use crate::input::Item;
 use crate::protected::{self, Operation};
+use crate::spoilt;
 use crate::write::{draft, told};
 
 /// Fails with everything that the resources, written in this order once the cluster's own tiers are there, would be refused for.
@@ -21,47 +23,75 @@ pub(crate) async fn check(
     let mut rehearsal = Rehearsal::after_initialising(client);
     let mut faults = Few::default();
     for item in items {
-        let reserved = item.resource.key().and_then(|key| protected::refusal(Operation::from(intent), &key));
-        if let Some(message) = reserved {
-            faults.add(|| {
-                let place = Box::new(item.document.place(&Fault::value("metadata.name", None, "")));
-                InputFault::Refused { verb, kind: item.kind, message, place }
-            });
-            continue;
-        }
-        match rehearsal.write(intent, draft(item)).await {
+        match tried(&mut rehearsal, client, verb, intent, item).await {
             Ok(rehearsed) => {
                 if let Some(metadata) = item.resource.metadata_mut().filter(|_| rehearsed.without_revision) {
                     metadata.resource_version = None;
                 }
                 item.rehearsed = rehearsed;
             }
-            Err(ClientError::Store(DatastoreError::AlreadyExists { .. })) if skip_exists => {}
-            Err(error) => {
-                let is_answer = is_answer(&error);
+            Err(Refusal::Client(error)) if skip_exists && spoilt::exists_readable(&error) => {}
+            Err(Refusal::Client(error)) => {
+                let is_stores = error.is_of_store();
                 report(error, verb, item, &mut faults);
-                if !is_answer {
+                if is_stores {
                     // The rest would wait for the same store.
                     break;
                 }
             }
+            Err(Refusal::Reserved(fault)) => faults.add(|| fault),
         }
     }
     if faults.is_empty() { Ok(()) } else { Err(Failure::Input(faults)) }
 }
 
-/// Whether it is about the resource, and not about reaching the store.
-fn is_answer(error: &ClientError) -> bool {
-    match error {
-        ClientError::Store(error) => matches!(
-            error,
-            DatastoreError::NotFound { .. }
-                | DatastoreError::AlreadyExists { .. }
-                | DatastoreError::Conflict { .. }
-                | DatastoreError::Unreadable { .. }
-                | DatastoreError::Inexact { .. }
-        ),
-        _ => true,
+/// Why a resource would not be written.
+enum Refusal {
+    Client(ClientError),
+    /// It is not the operator's to write, or not like this.
+    Reserved(InputFault),
+}
+
+async fn tried(
+    rehearsal: &mut Rehearsal<'_>,
+    client: &Client,
+    verb: &'static str,
+    intent: Intent,
+    item: &Item,
+) -> Result<Rehearsed, Refusal> {
+    let refused = |message: String, path: &str| {
+        let place = Box::new(item.document.place(&Fault::value(path, None, "")));
+        Refusal::Reserved(InputFault::Refused { verb, kind: item.kind, message, place })
+    };
+    let key = item.resource.key();
+    if let Some(message) = key.as_ref().and_then(|key| protected::refusal(Operation::from(intent), key)) {
+        let may_mend = intent == Intent::Update && item.kind == Kind::ClusterInformation;
+        if !may_mend || !is_spoilt(client, key.as_ref()).await? {
+            return Err(refused(message, "metadata.name"));
+        }
+        // Whether the datastore is locked is nobody's to guess.
+        if !item.document.value.pointer("/spec/datastoreReady").is_some_and(Value::is_boolean) {
+            let reason = "what is stored cannot be read, so the document must say whether the datastore is locked: \
+                          spec.datastoreReady: false keeps everybody from acting on it, true does not";
+            return Err(refused(reason.to_owned(), "spec.datastoreReady"));
+        }
+    }
+    match rehearsal.write(intent, draft(item)).await {
+        Err(error) if intent == Intent::Update && spoilt::is_spoilt(&error) => {
+            rehearsal.write(Intent::Mend, draft(item)).await.map_err(Refusal::Client)
+        }
+        other => other.map_err(Refusal::Client),
+    }
+}
+
+/// Whether what is stored cannot be read, or not be written back.
+async fn is_spoilt(client: &Client, key: Option<&ResourceKey>) -> Result<bool, Refusal> {
+    let Some(key) = key else { return Ok(false) };
+    match client.entry(key).await {
+        Ok(Ok(stored)) => Ok(stored.raw.inexact().is_some()),
+        Ok(Err(_)) => Ok(true),
+        Err(error) if error.is_of_store() => Err(Refusal::Client(error)),
+        Err(_) => Ok(false),
     }
 }
 
@@ -74,6 +104,10 @@ fn report(error: ClientError, verb: &'static str, item: &Item, told_faults: &mut
         }
         return;
     }
+    if error.is_of_store() {
+        told_faults.add(|| InputFault::Store { verb, kind, message: told(&error, None) });
+        return;
+    }
     let field = match &error {
         ClientError::Store(DatastoreError::Conflict { .. }) => "metadata.resourceVersion",
         ClientError::Store(DatastoreError::NotFound { key, .. }) if is_missing_tier(key, kind) => "spec.tier",
@@ -81,7 +115,7 @@ fn report(error: ClientError, verb: &'static str, item: &Item, told_faults: &mut
     };
     told_faults.add(|| {
         let place = place(&Fault::value(field, None, ""));
-        InputFault::Refused { verb, kind, message: told(&error, &item.resource), place }
+        InputFault::Refused { verb, kind, message: told(&error, Some(&item.resource)), place }
     });
 }
 

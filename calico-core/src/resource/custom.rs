@@ -261,9 +261,9 @@ fn block_spec(block: &IpamBlock) -> Value {
 fn affinity_spec(owner: &AffinityOwner, block: Cidr, claim: &BlockAffinity, group: CustomGroup) -> Value {
     let spec = BlockAffinitySpec::of(owner, block, claim);
     let mut value = json!(spec);
-    if group == CustomGroup::Crd {
+    if let (CustomGroup::Crd, Some(deleted)) = (group, value.get_mut("deleted")) {
         // For the sake of earlier versions.
-        value["deleted"] = spec.deleted.0.to_string().into();
+        *deleted = spec.deleted.0.to_string().into();
     }
     value
 }

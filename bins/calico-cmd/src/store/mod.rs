@@ -222,7 +222,11 @@ fn implied_type(settings: &Settings, sources: &Sources<'_>) -> Result<(Type, Opt
         return Err(ConfigError::Kubernetes { reason: format!("{reason} is set") });
     }
     if settings.has_etcd {
-        return Ok((Type::Etcd, None));
+        let ignored = settings.path.as_deref().filter(|path| !path.is_empty());
+        let warning = ignored.map(|path| {
+            format!("using the etcd datastore, not the embedded one at {path}, which is configured too: set DATASTORE_TYPE to choose")
+        });
+        return Ok((Type::Etcd, warning));
     }
     let warning = sources.home_kubeconfig.as_ref().map(|kubeconfig| {
         let path = settings.path.as_deref().unwrap_or(DEFAULT_PATH);

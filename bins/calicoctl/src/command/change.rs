@@ -2,9 +2,11 @@
 
 use std::path::Path;
 
+use calico_cmd::output::chain;
 use calico_core::resource::{Kind, ResourceKey};
 use calico_datastore::client::{Client, Intent, Rehearsal};
 
+use super::report::Attempt;
 use super::{Context, report, targets};
 use crate::cli::{DeleteArgs, FileArgs, WriteArgs};
 use crate::failure::{Failure, printable};
@@ -58,6 +60,7 @@ pub(super) async fn write(
     if items.is_empty() {
         return finish(report::summary(word, past, &[]), context);
     }
+    warn_of_kinds(items.iter().map(|item| item.kind), context)?;
     if args.dry_run {
         for item in &items {
             warn(item, context)?;
@@ -65,29 +68,34 @@ pub(super) async fn write(
         return finish(report::dry(report::summary(word, past, &successes(&items))), context);
     }
     let client = context.client_for_writing(client, config).await?;
+    let mut attempts = Vec::with_capacity(items.len());
     if let Err(error) = client.initialise().await {
         // As upstream: an operator may lack the right to write tiers and still apply policies.
         tracing::info!(%error, "the cluster's own tiers are not all there");
+        if let (true, Some(first)) = (error.is_retryable(), items.first()) {
+            attempts.push(Attempt::of_item(first, Outcome::Stopped(chain(&error))));
+        }
     }
-    let mut outcomes = Vec::with_capacity(items.len());
-    for item in &items {
+    for item in items.iter().skip(attempts.len()) {
         let outcome = match verb {
+            _ if report::is_over(&attempts) => Outcome::Untried,
             Verb::Apply => write::apply(&client, item).await,
             Verb::Create { skip_exists } => write::create(&client, item, skip_exists).await,
             Verb::Replace => write::replace(&client, item).await,
         };
-        if outcome.is_ok() {
+        if matches!(outcome, Outcome::Done | Outcome::Undecided(_)) {
             warn(item, context)?;
         }
-        outcomes.push((item.kind, outcome));
+        attempts.push(Attempt::of_item(item, outcome));
     }
-    finish(report::summary(word, past, &outcomes), context)
+    finish(report::summary(word, past, &attempts), context)
 }
 
 /// Reads and checks everything, without a datastore.
 pub(super) async fn validate(input: &FileArgs, context: &mut Context<'_>) -> Result<(), Failure> {
     let documents = input::documents(&input.files, &input.options, context.stdin)?;
     let items = input::check(documents, "validate", input.options.namespace(), None).await?;
+    warn_of_kinds(items.iter().map(|item| item.kind), context)?;
     for item in &items {
         warn(item, context)?;
     }
@@ -118,11 +126,15 @@ pub(super) async fn delete(args: &DeleteArgs, config: Option<&Path>, context: &m
     };
     let client = context.client(config).await?;
     let mut rehearsal = args.dry_run.then(|| Rehearsal::new(&client));
-    let mut outcomes = Vec::with_capacity(keys.len());
+    let mut attempts = Vec::with_capacity(keys.len());
     for key in &keys {
-        outcomes.push((key.kind(), delete_one(&client, rehearsal.as_mut(), key, args.skip_not_exists).await));
+        let outcome = match report::is_over(&attempts) {
+            true => Outcome::Untried,
+            false => delete_one(&client, rehearsal.as_mut(), key, args.skip_not_exists).await,
+        };
+        attempts.push(Attempt::of_key(key, outcome));
     }
-    let told = report::deletions(&outcomes);
+    let told = report::deletions(&attempts);
     finish(if args.dry_run { report::dry(told) } else { told }, context)
 }
 
@@ -134,7 +146,11 @@ async fn delete_one(
     skip_not_exists: bool,
 ) -> Outcome {
     if let Some(message) = protected::refusal(Operation::Delete, key) {
-        return Err(message);
+        // What nobody can read nobody can manage elsewhere either.
+        let is_lost = protected::is_mirrored(key) && matches!(client.entry(key).await, Ok(Err(_)));
+        if !is_lost {
+            return Outcome::Failed(message);
+        }
     }
     match rehearsal {
         Some(rehearsal) => write::deleted(rehearsal.delete(key).await, skip_not_exists),
@@ -142,8 +158,16 @@ async fn delete_one(
     }
 }
 
-fn successes(items: &[Item]) -> Vec<(Kind, Outcome)> {
-    items.iter().map(|item| (item.kind, Ok(()))).collect()
+fn successes(items: &[Item]) -> Vec<Attempt> {
+    items.iter().map(|item| Attempt::of_item(item, Outcome::Done)).collect()
+}
+
+/// Says which kinds nothing acts on, each once.
+pub(super) fn warn_of_kinds(kinds: impl Iterator<Item = Kind>, context: &mut Context<'_>) -> Result<(), Failure> {
+    for line in warning::of_kinds(kinds) {
+        writeln!(context.stderr, "{line}")?;
+    }
+    Ok(())
 }
 
 pub(super) fn warn(item: &Item, context: &mut Context<'_>) -> Result<(), Failure> {

@@ -4,13 +4,13 @@ use std::path::Path;
 
 use calico_cmd::output::chain;
 use calico_core::Few;
-use calico_core::resource::{Fault, Resource, ResourceKey, Scope, merge_newer};
+use calico_core::resource::{Fault, Resource, ResourceKey, Scope, TIER_LABEL, merge_newer};
 use calico_datastore::Stored;
 use calico_datastore::client::{Client, ClientError, Draft, Intent, Rehearsal, Rehearsed};
 use clap::Args;
 use serde_json::{Map, Value};
 
-use super::change::warn;
+use super::change::{warn, warn_of_kinds};
 use super::{Context, in_namespace, kind, report};
 use crate::cli;
 use crate::failure::Failure;
@@ -105,6 +105,7 @@ pub(super) async fn patch(args: &PatchArgs, config: Option<&Path>, context: &mut
                 let kept = "fields of the stored resource that only newer versions know stay, though the patch leaves them out";
                 writeln!(context.stderr, "warning: {key}: {kept}")?;
             }
+            warn_of_kinds(std::iter::once(key.kind()), context)?;
             let mut written = patch.written;
             written.value = document;
             warn(&Item { kind: key.kind(), resource, document: written, rehearsed }, context)?;
@@ -119,14 +120,17 @@ pub(super) async fn patch(args: &PatchArgs, config: Option<&Path>, context: &mut
 /// Upstream's line, and where in the patch each fault was written.
 fn told(refusal: Refusal, patch: &Patch) -> String {
     let faults = match refusal {
-        Refusal::Misfit(misfit) => return format!("hit error: {misfit}"),
+        Refusal::Misfit(misfit) => {
+            let place = patch.place_of(&misfit);
+            return format!("hit error: {misfit}\n  at {place}\n{}\nNothing was changed.", place.excerpt());
+        }
         Refusal::Faults(faults) => faults,
-        Refusal::Read(error) => return format!("hit error: {}", chain(&error)),
-        Refusal::Write(message) => return format!("hit error: {message}"),
+        Refusal::Read(error) => return format!("hit error: {}", write::told(&error, None)),
+        Refusal::Write(message) | Refusal::Undecided(message) => return format!("hit error: {message}"),
         Refusal::Label(message) => return message,
     };
     let line = |fault: &Fault| {
-        let place = patch.written.place(fault);
+        let place = patch.place(fault);
         format!("hit error: {fault}\n  at {place}\n{}\n", place.excerpt())
     };
     let mut lines = Few::default();
@@ -142,6 +146,11 @@ pub(super) async fn label(args: &LabelArgs, config: Option<&Path>, context: &mut
         (false, None) => return Err(Failure::message(format_args!("invalid label {}", args.label))),
     };
     let One { kind, name, dry_run, .. } = &args.one;
+    if key.kind().is_policy() && label == TIER_LABEL {
+        return Err(Failure::message(format_args!(
+            "failed to update label of {kind} {name}, key {label} says which tier the policy is in: it follows spec.tier"
+        )));
+    }
     let client = context.client(config).await?;
     let mut past = "";
     let change = |document: &mut Value| {
@@ -173,6 +182,7 @@ pub(super) async fn label(args: &LabelArgs, config: Option<&Path>, context: &mut
     };
     match edit(&client, &key, *dry_run, change).await {
         Ok(_) => {
+            warn_of_kinds(std::iter::once(key.kind()), context)?;
             let dry = report::dry_mark(*dry_run);
             let preposition = if args.remove { "from" } else { "on" };
             writeln!(context.stdout, "Successfully {past} label {label} {preposition} {kind} {name}{dry}")?;
@@ -183,7 +193,11 @@ pub(super) async fn label(args: &LabelArgs, config: Option<&Path>, context: &mut
             Err(Failure::message(format_args!("{kind} {name} not found")))
         }
         Err(Refusal::Read(error)) => {
-            Err(Failure::message(format_args!("failed to get {kind} {name}, error {}", chain(&error))))
+            Err(Failure::message(format_args!("failed to get {kind} {name}, error {}", write::told(&error, None))))
+        }
+        Err(refusal @ Refusal::Undecided(_)) => {
+            let unknown = "it is not known whether the label was changed";
+            Err(Failure::message(format_args!("failed to update {kind} {name}, {unknown}{refusal}")))
         }
         Err(refusal) => {
             Err(Failure::message(format_args!("failed to update {kind} {name}, label not changed{refusal}")))
@@ -198,6 +212,8 @@ enum Refusal {
     Label(String),
     Faults(Vec<Fault>),
     Write(String),
+    /// The store took it, or may have.
+    Undecided(String),
 }
 
 impl std::fmt::Display for Refusal {
@@ -205,7 +221,7 @@ impl std::fmt::Display for Refusal {
         match self {
             Self::Read(error) => write!(f, "\n  {}", chain(error)),
             Self::Misfit(misfit) => write!(f, "\n  {misfit}"),
-            Self::Label(message) | Self::Write(message) => write!(f, "\n  {message}"),
+            Self::Label(message) | Self::Write(message) | Self::Undecided(message) => write!(f, "\n  {message}"),
             Self::Faults(faults) => faults.iter().try_for_each(|fault| write!(f, "\n  {fault}")),
         }
     }
@@ -251,10 +267,40 @@ async fn edit(
         match done {
             Err(error) if error.is_conflict() && again && attempts.next().is_some() => {}
             Err(ClientError::Invalid { faults }) => return Err(Refusal::Faults(faults)),
-            Err(error) => return Err(Refusal::Write(write::told(&error, &resource))),
+            Err(error) => {
+                let message = write::told(&error, Some(&resource));
+                return Err(if error.is_undecided() { Refusal::Undecided(message) } else { Refusal::Write(message) });
+            }
             Ok(rehearsed) => return Ok(Edited { resource, document, rehearsed, keeps }),
         }
     }
+}
+
+/// What the datastore says of a resource, which no change of its document changes.
+const OWN: [&str; 4] = ["uid", "creationTimestamp", "generation", "selfLink"];
+
+/// Where policies are stored with the name that users see.
+const NAME_ANNOTATION: &str = "projectcalico.org/metadata";
+
+/// Changes that would be passed over without a word.
+fn without_effect(key: &ResourceKey, stored: &Stored, document: &Value) -> Vec<Fault> {
+    let before = resource_document(stored, false);
+    let at = |document, path: &[&str]| path.iter().try_fold(document, |value: &Value, name| value.get(name)).cloned();
+    let mut kept: Vec<(Vec<&str>, &str)> =
+        OWN.iter().map(|name| (vec!["metadata", name], "the datastore says it, and it cannot be changed")).collect();
+    if key.kind().is_policy() {
+        kept.push((vec!["metadata", "annotations", NAME_ANNOTATION], "it is kept with the policy's name"));
+        let tier = vec!["metadata", "labels", TIER_LABEL];
+        if at(document, &tier) != at(document, &["spec", "tier"]) {
+            kept.push((tier, "it says which tier the policy is in: it follows spec.tier"));
+        }
+    }
+    kept.retain(|(path, _)| at(&before, path) != at(document, path));
+    let fault = |(path, reason): (Vec<&str>, &str)| {
+        let given = at(document, &path).as_ref().and_then(Value::as_str).map(str::to_owned);
+        Fault::value(path.join("."), given, reason)
+    };
+    kept.into_iter().map(fault).collect()
 }
 
 /// The document as a resource, if it keeps the rules of its kind and still is the one that was read.
@@ -267,12 +313,13 @@ fn checked(key: &ResourceKey, stored: &Stored, document: &Value) -> Result<Resou
         ("namespace", before.and_then(|metadata| metadata.namespace.as_deref()).filter(|_| namespaced)),
     ];
     let moved = identity.into_iter().filter(|(field, old)| own(field) != *old && (*field == "name" || namespaced));
-    let faults: Vec<Fault> = moved
+    let mut faults: Vec<Fault> = moved
         .map(|(field, _)| {
             let reason = "it says which resource this is and cannot be changed: create another and delete this one";
             Fault::value(format_args!("metadata.{field}"), own(field).map(str::to_owned), reason)
         })
         .collect();
+    faults.extend(without_effect(key, stored, document));
     if !faults.is_empty() {
         return Err(Refusal::Faults(faults));
     }

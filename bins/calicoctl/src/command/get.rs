@@ -5,14 +5,15 @@ use std::path::Path;
 use calico_cmd::output::chain;
 use calico_core::net::AsNumber;
 use calico_core::resource::{Kind, Resource, ResourceKey};
-use calico_datastore::Scope;
 use calico_datastore::client::Client;
+use calico_datastore::{BadObject, DatastoreError, Scope, Stored};
 
 use super::{Context, targets};
 use crate::cli::GetArgs;
-use crate::failure::Failure;
+use crate::failure::{Failure, printable};
 use crate::input;
 use crate::output::{self, Found, Show};
+use crate::spoilt::{Spoilt, mend, way_out, ways_out};
 
 pub(super) async fn get(args: &GetArgs, config: Option<&Path>, context: &mut Context<'_>) -> Result<(), Failure> {
     let target = &args.target;
@@ -20,7 +21,7 @@ pub(super) async fn get(args: &GetArgs, config: Option<&Path>, context: &mut Con
         return Err(Failure::message("cannot use --all-namespace flag for getting a single resource"));
     }
     let mut found = Vec::new();
-    let mut errors = Vec::new();
+    let mut errors = Errors { shows_documents: args.output.is_document(), ..Errors::default() };
     let client = if target.files.is_empty() {
         let targets = targets(target, args.all_namespaces)?;
         let client = context.client(config).await?;
@@ -43,8 +44,10 @@ pub(super) async fn get(args: &GetArgs, config: Option<&Path>, context: &mut Con
         client
     };
     let with_namespace = args.all_namespaces || target.options.namespace().is_some();
-    let nothing = found.iter().all(|found| found.listed.is_none() && found.resources.is_empty());
-    if !nothing || errors.is_empty() {
+    let nothing = found.iter().all(|found| {
+        found.listed.is_none() && found.resources.is_empty() && (found.spoilt.is_empty() || !args.output.is_document())
+    });
+    if !nothing || errors.lines.is_empty() {
         let as_number = if args.output.tells_as_number(&found) { as_number(&client).await } else { String::new() };
         let show = Show {
             format: &args.output,
@@ -54,7 +57,42 @@ pub(super) async fn get(args: &GetArgs, config: Option<&Path>, context: &mut Con
         };
         context.stdout.write_all(output::render(&found, show)?.as_bytes())?;
     }
-    if errors.is_empty() { Ok(()) } else { Err(Failure::Message(errors.join("\n"))) }
+    for partial in &errors.partial {
+        writeln!(context.stderr, "{}", printable(&format!("warning: {partial}")))?;
+    }
+    // Once, however many there are.
+    match errors.bad.as_slice() {
+        [] => {}
+        [only] => errors.lines.push(way_out(only)),
+        _ => errors.lines.push(ways_out()),
+    }
+    if errors.lines.is_empty() { Ok(()) } else { Err(Failure::Message(errors.lines.join("\n"))) }
+}
+
+/// What is to be said below what was found.
+#[derive(Default)]
+struct Errors {
+    lines: Vec<String>,
+    /// Whether documents are shown, so that what of them is not as it is stored is an error.
+    shows_documents: bool,
+    /// Of other output: what is in force and not all read.
+    partial: Vec<String>,
+    /// Of listings: what cannot be read.
+    bad: Vec<ResourceKey>,
+    /// Whether the store failed: to ask it again would be to wait again.
+    is_over: bool,
+}
+
+impl Errors {
+    fn add(&mut self, error: impl std::fmt::Display) {
+        self.lines.push(format!("failed to get resources: {error}"));
+    }
+
+    fn note_partial(&mut self, stored: &Stored) {
+        let Some(reason) = stored.raw.inexact() else { return };
+        let text = format!("{} is in force, but not all of it can be read: {reason}", stored.key);
+        if self.shows_documents { self.add(text + "\n" + &mend(&stored.key)) } else { self.partial.push(text) }
+    }
 }
 
 /// The number of the cluster's autonomous system, as tables and templates are told it: "unknown" if it cannot be read.
@@ -79,12 +117,7 @@ fn key(kind: Kind, namespace: Option<&str>, name: &str) -> ResourceKey {
 }
 
 /// Every resource of a kind; those that cannot be read become errors.
-async fn list(
-    client: &Client,
-    kind: Kind,
-    namespace: Option<&str>,
-    errors: &mut Vec<String>,
-) -> Result<Found, Failure> {
+async fn list(client: &Client, kind: Kind, namespace: Option<&str>, errors: &mut Errors) -> Result<Found, Failure> {
     let scope = match namespace {
         Some(namespace) => Scope::Namespace { kind, namespace: namespace.into() },
         None => Scope::Kind(kind),
@@ -95,25 +128,48 @@ async fn list(
     let mut resources = Vec::with_capacity(listing.entries.len());
     for entry in listing.entries {
         match entry {
-            Ok(stored) => resources.push(stored),
-            Err(bad) => errors.push(format!("failed to get resources: {} cannot be read: {}", bad.key, bad.reason)),
+            Ok(stored) => {
+                errors.note_partial(&stored);
+                resources.push(stored);
+            }
+            Err(bad) => {
+                errors.add(format_args!("{} cannot be read: {}", bad.key, bad.reason));
+                errors.bad.push(bad.key);
+            }
         }
     }
-    Ok(Found { kind, resources, listed: Some(listing.revision) })
+    Ok(Found { kind, resources, spoilt: Vec::new(), listed: Some(listing.revision) })
 }
 
-async fn named(
-    client: &Client,
-    kind: Kind,
-    keys: impl Iterator<Item = ResourceKey>,
-    errors: &mut Vec<String>,
-) -> Found {
-    let mut resources = Vec::new();
+/// Those that cannot be read are errors, too, and are shown as they are stored.
+async fn named(client: &Client, kind: Kind, keys: impl Iterator<Item = ResourceKey>, errors: &mut Errors) -> Found {
+    let (mut resources, mut spoilt) = (Vec::new(), Vec::new());
     for key in keys {
-        match client.get(&key).await {
-            Ok(stored) => resources.push(stored),
-            Err(error) => errors.push(format!("failed to get resources: {}", chain(&error))),
+        if errors.is_over {
+            errors.add(format_args!("{key} was not asked for any more"));
+            continue;
+        }
+        match client.entry(&key).await {
+            Ok(Ok(stored)) => {
+                errors.note_partial(&stored);
+                if errors.shows_documents && stored.raw.inexact().is_some() {
+                    spoilt.push(Spoilt::of_stored(&stored));
+                } else {
+                    resources.push(stored);
+                }
+            }
+            Ok(Err(bad)) => {
+                spoilt.push(Spoilt::of_bad(&bad));
+                let BadObject { key, reason, .. } = bad;
+                let ways = if errors.shows_documents { mend(&key) } else { way_out(&key) };
+                let error = DatastoreError::Unreadable { key, reason };
+                errors.add(format_args!("{error}\n{ways}"));
+            }
+            Err(error) => {
+                errors.is_over = error.is_of_store();
+                errors.add(chain(&error));
+            }
         }
     }
-    Found { kind, resources, listed: None }
+    Found { kind, resources, spoilt, listed: None }
 }

@@ -11,6 +11,7 @@ use clap::Args;
 
 use super::Context;
 use crate::failure::Failure;
+use crate::spoilt::way_out_of;
 
 /// The commit that a release is built from (see the build script).
 const COMMIT: &str = match option_env!("CALICO_GIT_COMMIT") {
@@ -85,7 +86,9 @@ pub(super) fn sort_and_place(config: &StoreConfig) -> (&'static str, String) {
 async fn cluster(client: &Client) -> Result<Cluster, String> {
     let key = ResourceKey::cluster(Kind::ClusterInformation, "default");
     let stored = client.get(&key).await;
-    let stored = stored.map_err(|error| format!("unable to retrieve Cluster Version or Type: {}", chain(&error)))?;
+    let stored = stored.map_err(|error| {
+        format!("unable to retrieve Cluster Version or Type: {}{}", chain(&error), way_out_of(&error))
+    })?;
     let known = |text: &str| if text.is_empty() { "unknown".to_owned() } else { text.to_owned() };
     match &*stored.resource {
         Resource::ClusterInformation(cluster) => {

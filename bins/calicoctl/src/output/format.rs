@@ -26,6 +26,11 @@ pub(crate) enum Format {
 }
 
 impl Format {
+    /// Whether it shows whole documents.
+    pub(crate) const fn is_document(&self) -> bool {
+        matches!(self, Self::Yaml | Self::Json)
+    }
+
     /// Whether it shows the cluster's AS number for something that was found.
     pub(crate) fn tells_as_number(&self, found: &[Found]) -> bool {
         match self {

@@ -14,12 +14,15 @@ use serde_json::{Map, Value, json};
 use self::columns::Column;
 pub(crate) use self::format::{Format, FormatParser};
 use crate::failure::{Failure, printable};
+use crate::spoilt::Spoilt;
 
 /// Resources of one kind that a command found.
 #[derive(Debug)]
 pub(crate) struct Found {
     pub(crate) kind: Kind,
     pub(crate) resources: Vec<Stored>,
+    /// Those that were asked for by name and cannot be read: whole documents show them as they are stored.
+    pub(crate) spoilt: Vec<Spoilt>,
     /// Revision of the listing; none when resources were asked for by name.
     pub(crate) listed: Option<Revision>,
 }
@@ -39,6 +42,9 @@ pub(crate) struct Show<'a> {
 /// Everything that was found, as text.
 pub(crate) fn render(found: &[Found], show: Show<'_>) -> Result<String, Failure> {
     let failed = |reason: String| Failure::message(format_args!("failed to get resources: {reason}"));
+    if let Some(text) = only_text(found).filter(|_| show.format.is_document()) {
+        return Ok(still(format!("{}\n", text.trim_end_matches('\n'))));
+    }
     match show.format {
         Format::Table => Ok(found.iter().map(|found| table(found, columns::of(found.kind, false), show)).collect()),
         Format::Wide => Ok(found.iter().map(|found| table(found, columns::of(found.kind, true), show)).collect()),
@@ -50,6 +56,15 @@ pub(crate) fn render(found: &[Found], show: Show<'_>) -> Result<String, Failure>
         Format::Template(template) => {
             template.render(&Value::Array(documents(found, show)), show.as_number).map(still).map_err(failed)
         }
+    }
+}
+
+/// What is stored, if that is all that was found and it is no document.
+fn only_text(found: &[Found]) -> Option<&str> {
+    let [Found { resources, spoilt, listed: None, .. }] = found else { return None };
+    match (resources.as_slice(), spoilt.as_slice()) {
+        ([], [only]) if only.is_text => only.value.as_str(),
+        _ => None,
     }
 }
 
@@ -104,9 +119,19 @@ fn shown_name(resource: &Resource) -> &str {
 fn documents(found: &[Found], show: Show<'_>) -> Vec<Value> {
     let mut documents = Vec::new();
     for found in found {
-        let resources = found.resources.iter().map(|stored| resource_document(stored, show.export));
+        let document = |stored: &Stored| match stored.raw.inexact() {
+            // Its typed view lacks something.
+            Some(_) if show.format.is_document() => Spoilt::of_stored(stored).value,
+            _ => resource_document(stored, show.export),
+        };
+        let resources = found.resources.iter().map(document);
         match found.listed {
-            None => documents.extend(resources),
+            None => {
+                documents.extend(resources);
+                if show.format.is_document() {
+                    documents.extend(found.spoilt.iter().map(|spoilt| spoilt.value.clone()));
+                }
+            }
             Some(revision) => documents.push(list(found.kind, revision, resources.collect())),
         }
     }

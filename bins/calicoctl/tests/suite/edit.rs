@@ -172,3 +172,49 @@ fn a_write_in_between_is_no_conflict() {
     cluster.done("label gnp allow-dns a=b", "");
     assert_eq!(raw(&cluster, policy())["spec"]["order"], 3);
 }
+
+#[test]
+fn what_the_datastore_says_is_not_changed_by_a_patch() {
+    let cluster = cluster();
+    let before = raw(&cluster, policy());
+    for (path, text) in [
+        ("metadata.uid", "{metadata: {uid: other}}"),
+        ("metadata.uid", "{metadata: {uid: null}}"),
+        ("metadata.creationTimestamp", "{metadata: {creationTimestamp: '2000-01-01T00:00:00Z'}}"),
+        ("metadata.labels.projectcalico.org/tier", "{metadata: {labels: {projectcalico.org/tier: other}}}"),
+        ("metadata.labels.projectcalico.org/tier", "{metadata: {labels: {projectcalico.org/tier: null}}}"),
+        (
+            "metadata.annotations.projectcalico.org/metadata",
+            "{metadata: {annotations: {projectcalico.org/metadata: '{}'}}}",
+        ),
+        ("metadata.generation", "{metadata: {generation: 5}}"),
+        ("metadata.selfLink", "{metadata: {selfLink: x}}"),
+    ] {
+        let run = patch(&cluster, "gnp allow-dns", text);
+        assert!(run.code == 1 && run.stderr.contains(&format!("error with field {path}")), "{text}: {run:?}");
+        assert!(run.stderr.contains("  at the patch, document 1, line 1, column"), "{text}: {run:?}");
+        assert_eq!(raw(&cluster, policy()), before, "{text}");
+    }
+    patched(&cluster, "gnp allow-dns", "{metadata: {labels: {a: b}}, spec: {order: 4}}");
+    for line in [
+        "label gnp allow-dns projectcalico.org/tier=x --overwrite",
+        "label np security.web -n shop projectcalico.org/tier --remove",
+    ] {
+        let run = cluster.type_in(line, "");
+        assert!(run.code == 1 && run.stderr.contains("follows spec.tier"), "{line}: {run:?}");
+    }
+    // Of other kinds it is a label like any other.
+    cluster.done("label netsets partners -n shop projectcalico.org/tier=x", "");
+}
+
+#[test]
+fn a_fault_of_a_list_of_operations_is_shown_at_its_operation() {
+    let cluster = cluster();
+    let operations =
+        "- {op: add, path: /metadata/labels/a, value: b}\n- op: replace\n  path: /spec\n  value:\n    order: x\n";
+    let run = patch(&cluster, "gnp allow-dns -t json", operations);
+    assert!(run.stderr.contains("line 5, column 12"), "{run:?}");
+    let operations = "- {op: add, path: /metadata/labels/a, value: b}\n- {op: remove, path: /spec/nothing}\n";
+    let run = patch(&cluster, "gnp allow-dns -t json", operations);
+    assert!(run.stderr.contains("line 2, column"), "{run:?}");
+}

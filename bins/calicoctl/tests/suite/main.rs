@@ -10,8 +10,10 @@ mod diff;
 mod edit;
 #[cfg(feature = "etcd")]
 mod etcd;
+mod failing;
 mod formats;
 mod kinds;
 mod messages;
+mod spoilt;
 mod verbs;
 mod version;

@@ -430,3 +430,101 @@ fn identity_stays_with_the_object_and_its_cluster() {
     assert_ne!(created["metadata"]["uid"], "foreign");
     assert_eq!(created["metadata"]["creationTimestamp"], "2026-01-02T03:04:05Z");
 }
+
+#[test]
+fn kinds_that_nothing_acts_on_are_named_once() {
+    let cluster = cluster();
+    let peer = |name: &str| {
+        format!(
+            "apiVersion: projectcalico.org/v3\nkind: BGPPeer\nmetadata: {{name: {name}}}\nspec: {{peerIP: 10.0.0.9, asNumber: 1}}\n---\n"
+        )
+    };
+    let warning = "warning: BGPPeer: this version checks and stores it, and nothing acts on it yet\n";
+    for (line, stdin) in [
+        ("validate -f -", peer("a") + &peer("b")),
+        ("apply --dry-run -f -", peer("a") + &peer("b")),
+        ("apply -f -", peer("a") + &peer("b") + &policy("c", "{}")),
+        ("replace -f -", peer("a")),
+        ("label bgppeer a x=y", String::new()),
+        ("patch bgppeer a -p {}", String::new()),
+    ] {
+        let run = cluster.type_in(line, &stdin);
+        assert_eq!((run.code, run.stderr.as_str()), (0, warning), "{line}: {run:?}");
+    }
+    for line in ["get bgppeers -o json", "delete bgppeer a"] {
+        assert_eq!(cluster.type_in(line, "").stderr, "", "{line}");
+    }
+}
+
+#[test]
+fn two_policies_do_not_meet_in_one_key() {
+    let cluster = cluster();
+    let old = ResourceKey::cluster(Kind::GlobalNetworkPolicy, "default.q");
+    let stored = r#"{"metadata":{"name":"default.q"},"spec":{"types":["Ingress"],"order":1}}"#;
+    inject(&cluster, old.clone(), stored);
+    cluster.done("apply -f -", &policy("q", "{order: 2}"));
+    for verb in ["apply", "replace", "create"] {
+        let run = cluster
+            .type_in(&format!("{verb} -f -"), &(policy("default.q", "{order: 3}") + "---\n" + &policy("r", "{}")));
+        assert!(run.code == 1 && run.stderr.ends_with("Nothing was changed.\n"), "{run:?}");
+    }
+    assert_eq!(raw(&cluster, old)["spec"]["order"], 2);
+    let run = cluster.type_in("apply -f -", &policy("default.q", "{order: 3}"));
+    assert!(run.stderr.contains("GlobalNetworkPolicy(q) is stored under this name"), "{run:?}");
+    cluster.done("datastore migrate-policy-names", "");
+    cluster.done("apply -f -", &(policy("default.q", "{order: 3}") + "---\n" + &policy("q", "{order: 4}")));
+    let order =
+        |name: &str| raw(&cluster, ResourceKey::cluster(Kind::GlobalNetworkPolicy, name))["spec"]["order"].clone();
+    assert_eq!((order("default.q"), order("q")), (3.into(), 4.into()));
+}
+
+#[test]
+fn numbers_are_shown_as_go_shows_them() {
+    let cluster = cluster();
+    for (order, shown) in [
+        ("1e308", "1e+308"),
+        ("1000000", "1000000"),
+        ("1e21", "1e+21"),
+        ("1e20", "100000000000000000000"),
+        ("0.5", "0.5"),
+        ("0.00001", "1e-05"),
+        ("-1.5e300", "-1.5e+300"),
+        ("0.0001", "0.0001"),
+        ("0", "0"),
+    ] {
+        cluster.done("apply -f -", &policy("n", &format!("{{order: {order}}}")));
+        let table = cluster.done("get gnp n -o custom-columns=ORDER", "");
+        assert_eq!(table, format!("ORDER\n{shown}\n\n"), "{order}");
+    }
+}
+
+#[test]
+fn the_etcd_datastore_wins_over_a_path_and_says_so() {
+    let environment = [("ETCD_ENDPOINTS", "http://127.0.0.1:1"), ("CALICO_DATASTORE_PATH", "/nowhere/calico.db")];
+    let run = crate::common::type_in_environment("version", &environment);
+    assert!(run.stdout.contains("etcdv3"), "{run:?}");
+    assert!(
+        run.stderr.starts_with("warning: using the etcd datastore, not the embedded one at /nowhere/calico.db"),
+        "{run:?}"
+    );
+    let chosen = [environment[0], environment[1], ("DATASTORE_TYPE", "etcdv3")];
+    let run = crate::common::type_in_environment("version", &chosen);
+    assert!(!run.stderr.contains("warning"), "{run:?}");
+}
+
+#[test]
+fn a_link_that_leads_nowhere_is_named() {
+    let directory = tempfile::tempdir().unwrap();
+    let link = directory.path().join("calico.db");
+    std::os::unix::fs::symlink("elsewhere/calico.db", &link).unwrap();
+    let environment = [("CALICO_DATASTORE_PATH", link.to_str().unwrap())];
+    let file = directory.path().join("policy.yaml");
+    std::fs::write(&file, policy("one", "{}")).unwrap();
+    for line in ["get gnp".to_owned(), format!("apply -f {}", file.display())] {
+        let run = crate::common::type_in_environment(&line, &environment);
+        assert!(
+            run.code == 1 && run.stderr.contains("is a symbolic link to elsewhere/calico.db, which does not exist"),
+            "{run:?}"
+        );
+    }
+}

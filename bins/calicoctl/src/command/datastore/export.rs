@@ -4,6 +4,7 @@
 //! staged policies of all namespaces (not only of `default`), the nodes of host endpoints and BGP peers, and the handles of IPv6 tunnels.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use calico_cmd::output::chain;
 use calico_core::resource::{AffinityOwner, Kind, Resource, ResourceKey};
@@ -12,9 +13,11 @@ use calico_datastore::{Entry, Scope, Stored, path};
 use serde_json::{Map, Value, json};
 
 use super::information;
-use crate::failure::Failure;
+use crate::failure::{Failure, printable};
 use crate::output;
-use crate::protected::KUBERNETES_POLICY;
+use crate::protected::is_mirrored;
+use crate::spoilt::ways_out;
+use crate::write::told;
 
 /// Upstream's order: tiers before what is in them, nodes before what names them.
 const KINDS: [Kind; 17] = [
@@ -54,36 +57,59 @@ const ACTIONS: [&str; 4] = [
     "/spec/iptablesFilterDenyAction",
 ];
 
-/// Everything of a locked datastore, as text.
-pub(super) async fn export(client: &Client) -> Result<String, Failure> {
+/// Everything of a locked datastore, as text, and what of it was left out. What cannot be read is an error unless it is to be left out,
+/// one that names all of it.
+pub(super) async fn export(client: &Client, skip_unreadable: bool) -> Result<(String, Vec<String>), Failure> {
     let information = locked(client).await?;
-    let nodes = Nodes::read(client).await?;
+    let mut unread = Vec::new();
+    let nodes = Nodes::read(client, &mut unread).await?;
+    let resources = resources(client, &nodes, &mut unread).await?;
+    let addresses = addresses(client, &nodes, &mut unread).await?;
+    if !unread.is_empty() && !skip_unreadable {
+        let line = |one: &Unread| format!("failed to retrieve {} resources: {one}\n", one.key.kind());
+        let lines: String = unread.iter().map(line).collect();
+        let without = "  to export what can be read: calicoctl datastore migrate export --skip-unreadable";
+        return Err(Failure::Message(format!("{lines}{}\n{without}\nNothing was exported.", ways_out())));
+    }
+    let left_out: Vec<String> = unread.iter().map(Unread::to_string).collect();
+    // No line may look like what divides the parts.
+    let mut text: String = left_out.iter().map(|one| format!("# left out: {} #\n", printable(one))).collect();
+    text += &resources;
+    text += "===\n";
+    text += &output::json(&information);
+    text += "===\n";
+    text += &output::json(&addresses);
+    Ok((text, left_out))
+}
+
+/// Resources of every kind, as YAML.
+async fn resources(client: &Client, nodes: &Nodes, unread: &mut Vec<Unread>) -> Result<String, Failure> {
     let mut text = String::new();
     for kind in KINDS {
         let listing = client.list(&Scope::Kind(kind)).await.map_err(|error| failed(kind, &chain(&error)))?;
         let mut items = Vec::with_capacity(listing.entries.len());
         for entry in listing.entries {
-            let stored = readable(entry)?;
-            let is_mirrored = kind == Kind::NetworkPolicy
-                && stored.resource.metadata().is_some_and(|metadata| metadata.name.starts_with(KUBERNETES_POLICY));
-            if !is_mirrored {
-                items.push(nodes.renamed(&stored));
+            let shown = match &entry {
+                Ok(stored) => stored.resource.key(),
+                Err(bad) => Some(bad.key.clone()),
+            };
+            if shown.as_ref().is_some_and(is_mirrored) {
+                continue;
             }
+            // Those of nodes are noted already.
+            let own = if kind == Kind::Node { &mut Vec::new() } else { &mut *unread };
+            items.extend(readable(entry, own).map(|stored| nodes.renamed(&stored)));
         }
         text += &output::yaml(output::list(kind, listing.revision, items));
         text += "---\n";
     }
-    text += "===\n";
-    text += &output::json(&information);
-    text += "===\n";
-    text += &output::json(&addresses(client, &nodes).await?);
     Ok(text)
 }
 
 /// The cluster's information, which must say that the datastore is locked.
 async fn locked(client: &Client) -> Result<Value, Failure> {
     let stored = client.get(&information()).await.map_err(|error| {
-        Failure::message(format_args!("error while checking if datastore was locked: {}", chain(&error)))
+        Failure::message(format_args!("error while checking if datastore was locked: {}", told(&error, None)))
     })?;
     match &*stored.resource {
         Resource::ClusterInformation(cluster) if cluster.spec.datastore_ready == Some(false) => {
@@ -99,26 +125,42 @@ fn failed(kind: Kind, reason: &str) -> Failure {
     Failure::message(format_args!("failed to retrieve {kind} resources: {reason}"))
 }
 
-fn readable(entry: Entry) -> Result<Stored, Failure> {
-    let unreadable = |key: &ResourceKey, reason: &str| failed(key.kind(), &format!("{key} cannot be read: {reason}"));
-    let stored = entry.map_err(|bad| unreadable(&bad.key, &bad.reason))?;
-    // What is printed would not be what is stored.
-    match stored.raw.inexact() {
-        Some(reason) => Err(unreadable(&stored.key, reason)),
-        None => Ok(stored),
+/// What cannot be read, or not be printed as it is stored.
+struct Unread {
+    key: ResourceKey,
+    reason: String,
+}
+
+impl fmt::Display for Unread {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} cannot be read: {}", self.key, self.reason)?;
+        if Kind::V3.contains(&self.key.kind()) { Ok(()) } else { f.write_str(" (calicoctl has no verb for it)") }
     }
+}
+
+/// What can be printed; anything else is noted.
+fn readable(entry: Entry, unread: &mut Vec<Unread>) -> Option<Stored> {
+    let (key, reason) = match entry {
+        Ok(stored) => match stored.raw.inexact() {
+            Some(reason) => (stored.key.clone(), reason.to_owned()),
+            None => return Some(stored),
+        },
+        Err(bad) => (bad.key, bad.reason),
+    };
+    unread.push(Unread { key, reason });
+    None
 }
 
 /// What Kubernetes calls each node.
 struct Nodes(BTreeMap<String, String>);
 
 impl Nodes {
-    async fn read(client: &Client) -> Result<Self, Failure> {
+    async fn read(client: &Client, unread: &mut Vec<Unread>) -> Result<Self, Failure> {
         let listing = client.list(&Scope::Kind(Kind::Node)).await;
         let listing = listing.map_err(|error| failed(Kind::Node, &chain(&error)))?;
         let mut names = BTreeMap::new();
         for entry in listing.entries {
-            let stored = readable(entry)?;
+            let Some(stored) = readable(entry, unread) else { continue };
             let Resource::Node(node) = &*stored.resource else { continue };
             let name = &node.metadata.name;
             let reference = node.spec.orch_refs.iter().rev().find(|reference| reference.orchestrator == "k8s");
@@ -214,28 +256,28 @@ fn title(word: &str) -> String {
 }
 
 /// Everything of IPAM by upstream's keys.
-async fn addresses(client: &Client, nodes: &Nodes) -> Result<Value, Failure> {
+async fn addresses(client: &Client, nodes: &Nodes, unread: &mut Vec<Unread>) -> Result<Value, Failure> {
     let mut document = Map::new();
     for (name, kind) in
         [("block_affinities", Kind::BlockAffinity), ("blocks", Kind::IpamBlock), ("handles", Kind::IpamHandle)]
     {
-        let pairs = pairs(client, nodes, kind).await?;
+        let pairs = pairs(client, nodes, kind, unread).await?;
         if !pairs.is_empty() {
             document.insert(name.to_owned(), pairs.into());
         }
     }
-    if let Some(config) = pairs(client, nodes, Kind::IpamConfig).await?.pop() {
+    if let Some(config) = pairs(client, nodes, Kind::IpamConfig, unread).await?.pop() {
         document.insert("config".to_owned(), config);
     }
     Ok(Value::Object(document))
 }
 
-async fn pairs(client: &Client, nodes: &Nodes, kind: Kind) -> Result<Vec<Value>, Failure> {
+async fn pairs(client: &Client, nodes: &Nodes, kind: Kind, unread: &mut Vec<Unread>) -> Result<Vec<Value>, Failure> {
     let listing = client.store().list(&Scope::Kind(kind)).await;
     let listing = listing.map_err(|error| failed(kind, &chain(&error)))?;
     let mut pairs = Vec::with_capacity(listing.entries.len());
     for entry in listing.entries {
-        let stored = readable(entry)?;
+        let Some(stored) = readable(entry, unread) else { continue };
         let key = path(&nodes.renamed_key(&stored.key)).map_err(|error| failed(kind, &chain(&error)))?;
         let mut value = Value::clone(&stored.raw);
         if kind == Kind::IpamBlock {

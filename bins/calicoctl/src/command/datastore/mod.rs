@@ -13,6 +13,7 @@ use clap::Subcommand;
 
 use super::{Context, version};
 use crate::failure::{Failure, printable};
+use crate::{spoilt, write};
 
 /// Commands of `datastore`.
 #[derive(Debug, Clone, Subcommand)]
@@ -32,7 +33,11 @@ pub(crate) enum MigrateCommand {
     /// Let everybody act on the datastore again
     Unlock,
     /// Print the data of a locked datastore, for import
-    Export,
+    Export {
+        /// Leave out what cannot be read, and name it at the beginning of the output and on standard error
+        #[arg(long)]
+        skip_unreadable: bool,
+    },
     /// Read what export printed into the Kubernetes datastore, which this version does not have yet
     Import {
         /// File
@@ -53,9 +58,12 @@ pub(super) async fn run(
     match migrate {
         MigrateCommand::Lock => set_ready(false, config, context).await,
         MigrateCommand::Unlock => set_ready(true, config, context).await,
-        MigrateCommand::Export => {
+        MigrateCommand::Export { skip_unreadable } => {
             let client = context.client(config).await?;
-            let text = export::export(&client).await?;
+            let (text, left_out) = export::export(&client, skip_unreadable).await?;
+            for line in left_out {
+                writeln!(context.stderr, "{}", printable(&format!("warning: left out: {line}")))?;
+            }
             context.stdout.write_all(text.as_bytes()).map_err(Failure::from)
         }
         MigrateCommand::Import { file } => Err(no_import(&file, config, context)?),
@@ -91,8 +99,12 @@ async fn set_ready(ready: bool, config: Option<&Path>, context: &mut Context<'_>
             // What another wrote in between stays.
             Err(error) if error.is_conflict() && attempts.next().is_some() => {}
             Err(error) => {
-                let error = chain(&error);
-                return Err(Failure::message(format_args!("error updating ClusterInformation for {word}: {error}")));
+                let told = write::told(&error, None);
+                let mut message = format!("error updating ClusterInformation for {word}: {told}");
+                if spoilt::is_spoilt(&error) {
+                    message += "\n  the new document's spec.datastoreReady says whether the datastore is locked: false, or true";
+                }
+                return Err(Failure::Message(message));
             }
         }
     }
