@@ -1,9 +1,11 @@
 //! The command line.
 
+use std::ffi::OsStr;
 use std::path::PathBuf;
 
-use calico_core::resource::{SUBDOMAIN, is_subdomain};
-use clap::{ArgAction, Args, Parser, Subcommand};
+use calico_core::resource::{Kind, SUBDOMAIN, is_subdomain};
+use clap::builder::{PossibleValue, StringValueParser, TypedValueParser};
+use clap::{Arg, ArgAction, Args, Parser, Subcommand};
 
 use crate::output::{Format, FormatParser};
 
@@ -17,10 +19,13 @@ Examples:
   calicoctl get gnp allow-dns -o yaml | calicoctl apply -f -
   calicoctl delete -f policy.yaml
 
-The datastore is chosen by the configuration file (-c) or by the environment: DATASTORE_TYPE (sqlite,
-etcdv3), CALICO_DATASTORE_PATH, ETCD_ENDPOINTS and the rest of upstream's variables. A missing
-file of the embedded datastore is made by apply, create and replace only, and only in a directory
-that exists; of directories, only /var/lib/calico is made.
+The datastore is chosen by the configuration file (-c) or by the environment: DATASTORE_TYPE
+(sqlite, etcdv3), CALICO_DATASTORE_PATH, ETCD_ENDPOINTS and the rest of upstream's variables.
+Where no type is named, settings of etcd win over a path. A missing file of the embedded datastore
+is made by apply, create and replace only, and only in a directory that exists; of directories,
+only /var/lib/calico is made.
+
+What cannot be read is shown as it is stored by get KIND NAME -o yaml, and mended by replace -f.
 
 Exit codes: 0 success, 1 failure, 2 wrong usage.";
 
@@ -66,7 +71,7 @@ pub(crate) enum Command {
         #[arg(long)]
         skip_exists: bool,
     },
-    /// Replace resources; it is an error if one does not exist
+    /// Replace resources, also those that cannot be read; it is an error if one does not exist
     Replace(WriteArgs),
     /// Show what apply would change, without changing it
     #[command(after_help = crate::command::DIFF_HELP)]
@@ -172,7 +177,7 @@ pub(crate) struct DeleteArgs {
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Target {
     /// Kind of resource; several separated by commas
-    #[arg(value_name = "KIND", required_unless_present = "files")]
+    #[arg(value_name = "KIND", required_unless_present = "files", value_parser = KindText, hide_possible_values = true)]
     pub(crate) kinds: Option<String>,
     /// Names
     #[arg(value_name = "NAME", requires = "kinds")]
@@ -182,4 +187,20 @@ pub(crate) struct Target {
     pub(crate) files: Vec<PathBuf>,
     #[command(flatten)]
     pub(crate) options: FileOptions,
+}
+
+/// Any text: what is no kind is told by the verb, with what may have been meant. The values are for completion scripts.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct KindText;
+
+impl TypedValueParser for KindText {
+    type Value = String;
+
+    fn parse_ref(&self, command: &clap::Command, argument: Option<&Arg>, value: &OsStr) -> Result<String, clap::Error> {
+        StringValueParser::new().parse_ref(command, argument, value)
+    }
+
+    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
+        Some(Box::new(Kind::V3.iter().map(|kind| PossibleValue::new(kind.plural()))))
+    }
 }

@@ -27,6 +27,7 @@ const ATTEMPTS: usize = 10;
 #[derive(Debug, Clone, Args)]
 struct One {
     /// Kind of resource
+    #[arg(value_parser = cli::KindText, hide_possible_values = true)]
     kind: String,
     /// Name
     name: String,
