@@ -4,7 +4,7 @@ use std::path::Path;
 
 use calico_cmd::output::chain;
 use calico_core::Few;
-use calico_core::resource::{Fault, Resource, ResourceKey, Scope, TIER_LABEL, merge_newer};
+use calico_core::resource::{Fault, Resource, ResourceKey, Scope, merge_newer};
 use calico_datastore::Stored;
 use calico_datastore::client::{Client, ClientError, Draft, Intent, Rehearsal, Rehearsed};
 use clap::Args;
@@ -147,11 +147,6 @@ pub(super) async fn label(args: &LabelArgs, config: Option<&Path>, context: &mut
         (false, None) => return Err(Failure::message(format_args!("invalid label {}", args.label))),
     };
     let One { kind, name, dry_run, .. } = &args.one;
-    if key.kind().is_policy() && label == TIER_LABEL {
-        return Err(Failure::message(format_args!(
-            "failed to update label of {kind} {name}, key {label} says which tier the policy is in: it follows spec.tier"
-        )));
-    }
     let client = context.client(config).await?;
     let mut past = "";
     let change = |document: &mut Value| {
@@ -283,25 +278,35 @@ const OWN: [&str; 4] = ["uid", "creationTimestamp", "generation", "selfLink"];
 /// Where policies are stored with the name that users see.
 const NAME_ANNOTATION: &str = "projectcalico.org/metadata";
 
-/// Changes that would be passed over without a word.
-fn without_effect(key: &ResourceKey, stored: &Stored, document: &Value) -> Vec<Fault> {
+/// Changes that would be passed over without a word: the resource is what would be written for the document.
+fn without_effect(key: &ResourceKey, stored: &Stored, document: &Value, resource: &Resource) -> Vec<Fault> {
     let before = resource_document(stored, false);
-    let at = |document, path: &[&str]| path.iter().try_fold(document, |value: &Value, name| value.get(name)).cloned();
-    let mut kept: Vec<(Vec<&str>, &str)> =
-        OWN.iter().map(|name| (vec!["metadata", name], "the datastore says it, and it cannot be changed")).collect();
+    let changed = |path: &[&str]| {
+        let at = |document| path.iter().try_fold(document, |value: &Value, name| value.get(name));
+        (at(&before) != at(document)).then(|| at(document).and_then(Value::as_str))
+    };
+    let fault = |path: &[&str], given: Option<&str>, reason: &str| {
+        Fault::value(path.join("."), given.map(str::to_owned), reason)
+    };
+    let mut faults = Vec::new();
+    for name in OWN {
+        let path = ["metadata", name];
+        faults
+            .extend(changed(&path).map(|given| fault(&path, given, "the datastore says it, and it cannot be changed")));
+    }
+    let path = ["metadata", "annotations", NAME_ANNOTATION];
     if key.kind().is_policy() {
-        kept.push((vec!["metadata", "annotations", NAME_ANNOTATION], "it is kept with the policy's name"));
-        let tier = vec!["metadata", "labels", TIER_LABEL];
-        if at(document, &tier) != at(document, &["spec", "tier"]) {
-            kept.push((tier, "it says which tier the policy is in: it follows spec.tier"));
+        faults.extend(changed(&path).map(|given| fault(&path, given, "it is kept with the policy's name")));
+    }
+    // Who removes all labels means the others.
+    let labels = resource.metadata().filter(|_| document.pointer("/metadata/labels").is_some());
+    for (label, kept) in labels.into_iter().flat_map(|metadata| &metadata.labels) {
+        let path = ["metadata", "labels", label];
+        if let Some(given) = changed(&path).filter(|given| *given != Some(kept)) {
+            faults.push(fault(&path, given, &format!("it follows from the rest of the resource, and stays {kept}")));
         }
     }
-    kept.retain(|(path, _)| at(&before, path) != at(document, path));
-    let fault = |(path, reason): (Vec<&str>, &str)| {
-        let given = at(document, &path).as_ref().and_then(Value::as_str).map(str::to_owned);
-        Fault::value(path.join("."), given, reason)
-    };
-    kept.into_iter().map(fault).collect()
+    faults
 }
 
 /// The document as a resource, if it keeps the rules of its kind and still is the one that was read.
@@ -314,17 +319,17 @@ fn checked(key: &ResourceKey, stored: &Stored, document: &Value) -> Result<Resou
         ("namespace", before.and_then(|metadata| metadata.namespace.as_deref()).filter(|_| namespaced)),
     ];
     let moved = identity.into_iter().filter(|(field, old)| own(field) != *old && (*field == "name" || namespaced));
-    let mut faults: Vec<Fault> = moved
+    let faults: Vec<Fault> = moved
         .map(|(field, _)| {
             let reason = "it says which resource this is and cannot be changed: create another and delete this one";
             Fault::value(format_args!("metadata.{field}"), own(field).map(str::to_owned), reason)
         })
         .collect();
-    faults.extend(without_effect(key, stored, document));
     if !faults.is_empty() {
         return Err(Refusal::Faults(faults));
     }
     let mut resource = Resource::decode_strict(key.kind(), document, Some(&**stored.raw)).map_err(Refusal::Faults)?;
     resource.fill_defaults().map_err(|fault| Refusal::Faults(vec![fault]))?;
-    Ok(resource)
+    let faults = without_effect(key, stored, document, &resource);
+    if faults.is_empty() { Ok(resource) } else { Err(Refusal::Faults(faults)) }
 }

@@ -196,13 +196,18 @@ fn what_the_datastore_says_is_not_changed_by_a_patch() {
         assert_eq!(raw(&cluster, policy()), before, "{text}");
     }
     patched(&cluster, "gnp allow-dns", "{metadata: {labels: {a: b}}, spec: {order: 4}}");
+    let endpoint = cluster.done("get wep -n shop -o jsonpath={.items[0].metadata.name}", "");
     for line in [
-        "label gnp allow-dns projectcalico.org/tier=x --overwrite",
-        "label np security.web -n shop projectcalico.org/tier --remove",
+        "gnp allow-dns projectcalico.org/tier=x --overwrite",
+        "np security.web -n shop projectcalico.org/tier --remove",
+        &format!("wep {endpoint} -n shop projectcalico.org/namespace=x --overwrite"),
     ] {
-        let run = cluster.type_in(line, "");
-        assert!(run.code == 1 && run.stderr.contains("follows spec.tier"), "{line}: {run:?}");
+        let run = cluster.type_in(&format!("label {line}"), "");
+        assert!(run.code == 1 && run.stderr.contains("follows from the rest of the resource"), "{line}: {run:?}");
     }
+    patched(&cluster, "gnp allow-dns", "{metadata: {labels: null}}");
+    // A policy that moves to another tier takes the label along.
+    patched(&cluster, "np security.web -n shop", "{spec: {tier: default}}");
     // Of other kinds it is a label like any other.
     cluster.done("label netsets partners -n shop projectcalico.org/tier=x", "");
 }
