@@ -449,9 +449,8 @@ fn table() -> String {
     // The claim's fields are those of the kind above.
     for kind in CUSTOM_KINDS.into_iter().filter(|kind| *kind != Kind::BlockAffinity) {
         let mut count = Count::default();
-        let fields = match custom::shape(kind).and_then(|shape| shape.member("spec")) {
-            Some(Shape::Struct(fields)) => fields,
-            _ => panic!("{kind} has no shape"),
+        let Some(Shape::Struct(fields)) = custom::shape(kind).and_then(|shape| shape.member("spec")) else {
+            panic!("{kind} has no shape")
         };
         count.add(fields);
         let filled = fields.iter().filter(|field| field.default.is_some()).count();

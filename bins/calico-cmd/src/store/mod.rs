@@ -40,7 +40,7 @@ pub enum StoreConfig {
         path: PathBuf,
     },
     /// etcd version 3, in upstream's layout.
-    Etcd(EtcdConfig),
+    Etcd(Box<EtcdConfig>),
 }
 
 /// What decides about the datastore.
@@ -202,7 +202,7 @@ pub fn resolve(sources: &Sources<'_>) -> Result<Resolved, ConfigError> {
             let places = || lines.iter().chain([&sources.environment]);
             let setting = |name| places().find_map(|place| place.get(name)).map(String::as_str);
             let tls = tls::limits(setting("TLS_MIN_VERSION"), setting("TLS_CIPHER_SUITES"))?;
-            StoreConfig::Etcd(EtcdConfig { tls, ..settings.etcd()? })
+            StoreConfig::Etcd(Box::new(EtcdConfig { tls, ..settings.etcd()? }))
         }
     };
     Ok(Resolved { config, warning })

@@ -96,7 +96,7 @@ async fn open_with(config: &StoreConfig, options: SqliteOptions) -> Result<Arc<d
     match config {
         StoreConfig::Sqlite { path } => open_sqlite(path, options),
         #[cfg(feature = "etcd")]
-        StoreConfig::Etcd(config) => match EtcdStore::connect(config.clone()).await {
+        StoreConfig::Etcd(config) => match EtcdStore::connect((**config).clone()).await {
             Ok(store) => Ok(Arc::new(store)),
             Err(source) => Err(OpenError::Etcd { source }),
         },
