@@ -16,9 +16,10 @@ use super::shape::{Field, Shape};
 /// `typed` plus whatever `base` (an older document of the same object) has that the typed view does not cover: fields of newer
 /// versions and fields this model only carries.
 ///
-/// What the typed view covers is taken from `typed` alone, deletions included. In lists, which have no identity, unknown fields
-/// follow an element whose known part is unchanged, and stay where as many elements were changed as there were. Members that `typed`
-/// already has are never overwritten.
+/// What the typed view covers is taken from `typed` alone, deletions included; a value that says the same as the older one keeps the
+/// older one's words (`FD00::1` stays, which the typed view writes as `fd00::1`). In lists, which have no identity, unknown fields
+/// follow an element whose known part is unchanged, and stay where as many elements were changed as there were. Unknown members that
+/// `typed` already has are never overwritten.
 pub fn merge_unknown(kind: Kind, base: &Value, typed: Value) -> Value {
     over(kind.shape(), base, typed)
 }
@@ -81,9 +82,8 @@ impl Merge<'_> {
                 }
                 Value::Object(typed)
             }
-            (Shape::List(shape @ Shape::Struct(_)), Value::Array(base), Value::Array(typed)) => {
-                self.list(shape, base, typed, path)
-            }
+            (Shape::List(shape), Value::Array(base), Value::Array(typed)) => self.list(shape, base, typed, path),
+            (Shape::Leaf { .. }, base, typed) if shape.known_part(base) == typed => base.clone(),
             (shape, base, typed) => {
                 self.lose(shape, base, path, &BTreeSet::new());
                 typed
@@ -222,6 +222,17 @@ mod tests {
         let newer: Vec<usize> = (500_000..1_000_000).chain([499_999]).collect();
         let pairs = pairs(&older, &newer);
         assert_eq!((pairs[0], pairs[500_000]), (None, Some(499_999)));
+    }
+
+    #[test]
+    fn what_is_not_changed_keeps_its_words() {
+        let stored = json!({"spec": {"nets": ["FD00:0::1", "10.1.2.3/24", "10.0.0.1"], "later": 1}});
+        let typed = json!({"spec": {"nets": ["fd00::1/128", "10.9.0.0/16", "10.0.0.1/32"]}});
+        let merged = merge_unknown(Kind::GlobalNetworkSet, &stored, typed);
+        assert_eq!(merged["spec"], json!({"nets": ["FD00:0::1", "10.9.0.0/16", "10.0.0.1"], "later": 1}));
+        let typed = json!({"spec": {"nets": ["10.0.0.1/32", "fd00::1/128"]}});
+        let merged = merge_unknown(Kind::GlobalNetworkSet, &stored, typed);
+        assert_eq!(merged["spec"]["nets"], json!(["10.0.0.1", "fd00::1/128"]), "in another order");
     }
 
     fn merged(stored: Value, given: Value) -> (Value, Vec<String>) {

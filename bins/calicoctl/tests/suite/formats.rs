@@ -67,7 +67,7 @@ fn paths() {
 fn templates() {
     let names = "{{range .}}{{range .Items}}{{.ObjectMeta.Name}} {{join .Spec.Nets \",\"}};{{end}}{{end}}";
     for (line, template, expected) in [
-        ("netsets -A", names, "partners 192.0.2.0/24,198.51.100.7/32;"),
+        ("netsets -A", names, "partners 192.0.2.0/24,198.51.100.7;"),
         (
             "node host-2",
             "{{range .}}{{.Name}} {{if .Spec.BGP.ASNumber}}own{{else}}({{config \"asnumber\"}}){{end}}{{end}}",
@@ -81,7 +81,7 @@ fn templates() {
     let file = directory.path().join("names.tmpl");
     std::fs::write(&file, names).unwrap();
     let from_file = format!("go-template-file={}", file.display());
-    assert_eq!(shown("netsets -A", &from_file), "partners 192.0.2.0/24,198.51.100.7/32;");
+    assert_eq!(shown("netsets -A", &from_file), "partners 192.0.2.0/24,198.51.100.7;");
     let run = cluster().type_with("get nodes -o", &["go-template={{range .}}\n{{wibble .}}{{end}}"], "");
     golden("template-syntax.txt", &run.transcript());
     let run = cluster().type_with("get nodes -o", &["go-template={{.Kind}}"], "");

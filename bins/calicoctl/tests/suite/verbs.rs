@@ -492,8 +492,8 @@ fn numbers_are_shown_as_go_shows_them() {
         ("0.0001", "0.0001"),
         ("0", "0"),
     ] {
-        cluster.done("apply -f -", &policy("n", &format!("{{order: {order}}}")));
-        let table = cluster.done("get gnp n -o custom-columns=ORDER", "");
+        cluster.done("apply -f -", &policy("numbers", &format!("{{order: {order}}}")));
+        let table = cluster.done("get gnp numbers -o custom-columns=ORDER", "");
         assert_eq!(table, format!("ORDER\n{shown}\n\n"), "{order}");
     }
 }
