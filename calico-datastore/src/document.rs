@@ -47,6 +47,27 @@ impl serde_json::ser::Formatter for GoNumbers {
 
 /// What the bytes under a key mean. Of a member that is there twice the last counts, as for upstream's readers; manifests refuse it.
 pub(crate) fn decode(key: ResourceKey, bytes: &[u8], revision: Revision) -> Entry {
+    match Resource::decode_text(key.kind(), bytes) {
+        Some(resource) => Ok(plain(key, resource, bytes.into(), revision)),
+        None => decode_with_care(key, bytes, revision),
+    }
+}
+
+/// As [`decode`], for who needs the bytes no more.
+#[cfg(feature = "etcd")]
+pub(crate) fn decode_owned(key: ResourceKey, bytes: Vec<u8>, revision: Revision) -> Entry {
+    match Resource::decode_text(key.kind(), &bytes) {
+        Some(resource) => Ok(plain(key, resource, bytes.into(), revision)),
+        None => decode_with_care(key, &bytes, revision),
+    }
+}
+
+fn plain(key: ResourceKey, mut resource: Resource, text: Box<[u8]>, revision: Revision) -> Stored {
+    resource.adopt_key(&key);
+    Stored::new(key, Arc::new(resource), Arc::new(Document::of_text(text)), revision)
+}
+
+fn decode_with_care(key: ResourceKey, bytes: &[u8], revision: Revision) -> Entry {
     let text = match bytes {
         // Very old writers stored a block affinity as nothing at all.
         b"" if key.kind() == Kind::BlockAffinity => b"{}",
@@ -339,6 +360,33 @@ mod tests {
         assert_eq!(bad.remains, None);
         let bad = decoded(ResourceKey::cluster(Kind::Tier, "x"), r#"{"spec": {"order": 5, "defaultAction": "Audit"}}"#);
         assert_eq!(bad.unwrap_err().remains.and_then(|tier| tier.key()), Some(ResourceKey::cluster(Kind::Tier, "x")));
+    }
+
+    /// As an endpoint is read that many others are like.
+    fn endpoint(name: &str) -> Stored {
+        let text = format!(
+            r#"{{"metadata": {{"name": "{name}", "labels": {{"app": "web"}}}}, "newer": {{"a": [1]}},
+            "spec": {{"node": "host", "interfaceName": "cali1", "profiles": ["kns.n"], "newer": null}}}}"#
+        );
+        decoded(ResourceKey::namespaced(Kind::WorkloadEndpoint, "n", name), &text).unwrap()
+    }
+
+    #[test]
+    fn what_is_read_straight_from_the_text_keeps_what_is_not_known() {
+        let stored = endpoint("a");
+        assert!(Resource::decode_text(Kind::WorkloadEndpoint, stored.raw.to_string().as_bytes()).is_some());
+        let written = encode(&stored.resource, Some(&stored.raw));
+        assert_eq!(written["newer"], serde_json::json!({"a": [1]}));
+        assert_eq!(written["metadata"]["namespace"], "n");
+        let value = stored.raw["spec"].clone();
+        assert_eq!(
+            value,
+            serde_json::json!({"node": "host", "interfaceName": "cali1", "profiles": ["kns.n"], "newer": null})
+        );
+        assert_eq!(Document::clone(&stored.raw).into_value(), **stored.raw);
+        let (unread, read) = (endpoint("a").raw, stored.raw);
+        assert_eq!(Document::clone(&unread).into_value(), **read);
+        assert_eq!(unread, read);
     }
 
     #[test]

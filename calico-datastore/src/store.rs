@@ -1,7 +1,8 @@
 //! The trait that every datastore implements.
 
+use std::fmt;
 use std::ops::Deref;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -131,52 +132,70 @@ impl Scope {
     }
 }
 
-/// A document as it was read from a store, or as it is to be stored.
-#[derive(Debug, Clone, PartialEq, Default)]
+/// A document as it was read from a store, or as it is to be stored. Its text may stay text until somebody asks what is in it: who
+/// follows a whole cluster never does.
+#[derive(Clone, Default)]
 pub struct Document {
-    value: Value,
-    inexact: Option<Box<Inexact>>,
-}
-
-/// What of a document is not as it is stored.
-#[derive(Debug, Clone, PartialEq)]
-struct Inexact {
-    reason: String,
-    /// What is stored, if that is not what the value says.
-    text: Option<Box<[u8]>>,
+    value: OnceLock<Value>,
+    /// What is stored, where there is no value yet (then it is JSON in order throughout), or where the value says something else.
+    text: Box<[u8]>,
+    inexact: Option<Box<str>>,
 }
 
 impl Document {
+    /// A document of which this is the text, which must be JSON that a [`Value`] holds exactly.
+    pub(crate) fn of_text(text: Box<[u8]>) -> Self {
+        Self { text, ..Self::default() }
+    }
+
     /// A document whose value is what is stored, but of which this would not be written back.
     pub(crate) fn partial(value: Value, reason: String) -> Self {
-        Self { value, inexact: Some(Inexact { reason, text: None }.into()) }
+        Self::rounded(value, reason, &[])
     }
 
     /// A document that was read from this text, and of which this is not as it is stored there.
     pub(crate) fn rounded(value: Value, reason: String, text: &[u8]) -> Self {
-        Self { value, inexact: Some(Inexact { reason, text: Some(text.into()) }.into()) }
+        Self { value: value.into(), text: text.into(), inexact: Some(reason.into()) }
     }
 
     /// What of it is not as it is stored: a number that was rounded, text that is no Unicode, what is nested too deep. Whoever wrote it
     /// back would change that for good, so no store takes it as the base of a write.
     pub fn inexact(&self) -> Option<&str> {
-        self.inexact.as_ref().map(|inexact| inexact.reason.as_str())
+        self.inexact.as_deref()
     }
 
     /// The bytes that are stored, where the value says something else than they do.
     pub fn text(&self) -> Option<&[u8]> {
-        self.inexact.as_ref()?.text.as_deref()
+        Some(&*self.text).filter(|text| self.inexact.is_some() && !text.is_empty())
     }
 
     /// The document alone.
     pub fn into_value(self) -> Value {
-        self.value
+        let Self { value, text, .. } = self;
+        value.into_inner().unwrap_or_else(|| parsed(&text))
+    }
+}
+
+/// The value of a document's text: who made it one has read the text as JSON.
+fn parsed(text: &[u8]) -> Value {
+    serde_json::from_slice(text).unwrap_or_default()
+}
+
+impl fmt::Debug for Document {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Document").field("value", &**self).field("inexact", &self.inexact).finish()
+    }
+}
+
+impl PartialEq for Document {
+    fn eq(&self, other: &Self) -> bool {
+        **self == **other && self.inexact == other.inexact
     }
 }
 
 impl From<Value> for Document {
     fn from(value: Value) -> Self {
-        Self { value, inexact: None }
+        Self { value: value.into(), ..Self::default() }
     }
 }
 
@@ -184,7 +203,7 @@ impl Deref for Document {
     type Target = Value;
 
     fn deref(&self) -> &Value {
-        &self.value
+        self.value.get_or_init(|| parsed(&self.text))
     }
 }
 

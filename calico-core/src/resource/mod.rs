@@ -46,6 +46,7 @@ mod network_set;
 mod node;
 mod order;
 mod path;
+mod plain;
 mod policy;
 mod profile;
 mod remains;

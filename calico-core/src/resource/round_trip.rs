@@ -106,7 +106,7 @@ fn part(kind: Kind, name: &str) -> &'static [Field] {
 }
 
 /// A manifest of this kind; a name is chosen that its rules allow.
-fn manifest(kind: Kind, seed: u64, one_in: usize) -> Value {
+pub(super) fn manifest(kind: Kind, seed: u64, one_in: usize) -> Value {
     let mut dice = Dice(seed);
     let mut spec = Value::Object(members(part(kind, "spec"), &mut dice, one_in));
     let only = [Kind::ClusterInformation, Kind::IpamConfiguration, Kind::KubeControllersConfiguration];

@@ -13,9 +13,9 @@ use tokio::task::JoinSet;
 
 use super::error::{is_out_of_history, unavailable};
 use super::members::Members;
-use super::{LARGEST_MESSAGE, decode, from_etcd, key_of, within};
+use super::{LARGEST_MESSAGE, from_etcd, key_of, within};
 use crate::key::PathRange;
-use crate::{DatastoreError, Entry, Revision, Scan, Scope};
+use crate::{DatastoreError, Entry, Revision, Scan, Scope, document};
 
 /// Keys of the first page, which shows how large they are.
 const FIRST: usize = 500;
@@ -81,8 +81,10 @@ impl EtcdScan {
         self.page = page.pairs.into_iter();
     }
 
-    fn entry(&self, pair: &KeyValue) -> Option<Entry> {
-        key_of(pair).filter(|key| self.request.scope.contains(key)).map(|key| decode(key, pair))
+    fn entry(&self, pair: KeyValue) -> Option<Entry> {
+        let key = key_of(&pair).filter(|key| self.request.scope.contains(key))?;
+        let revision = from_etcd(pair.mod_revision());
+        Some(document::decode_owned(key, pair.into_key_value().1, revision))
     }
 }
 
@@ -95,12 +97,12 @@ impl Scan for EtcdScan {
     async fn next(&mut self) -> Result<Option<Vec<Entry>>, DatastoreError> {
         loop {
             let pairs: Vec<KeyValue> = self.page.by_ref().take(CHUNK).collect();
-            let entries: Vec<Entry> = pairs.iter().filter_map(|pair| self.entry(pair)).collect();
-            if !entries.is_empty() {
-                return Ok(Some(entries));
-            }
             if !pairs.is_empty() {
-                continue;
+                let entries: Vec<Entry> = pairs.into_iter().filter_map(|pair| self.entry(pair)).collect();
+                if entries.is_empty() {
+                    continue;
+                }
+                return Ok(Some(entries));
             }
             match self.next.join_next().await {
                 None => return Ok(None),
