@@ -9,7 +9,6 @@
 //! The peer's figures are its own; its programs do not run here. Inputs come from a seed. Memory is what the graph allocates beyond
 //! the updates themselves, which the caller shares with its cache.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use calico_core::calc::Graph;
@@ -19,6 +18,7 @@ use calico_core::resource::{
     Rule, WorkloadEndpointSpec,
 };
 use calico_core::testing::{HOST, Random};
+use calico_core::text::{Text, TextMap};
 use calico_core::update::Update;
 use divan::{AllocProfiler, Bencher};
 
@@ -116,16 +116,16 @@ fn tag_policy(tag: usize) -> Update {
 
 fn endpoint(number: u32, node: &str, address: u32, tags: &[String]) -> Update {
     let namespace = format!("namespace-{}", number % 1000);
-    let labels = tags.iter().map(|tag| (tag.clone(), String::new())).collect::<BTreeMap<_, _>>();
+    let labels = tags.iter().map(|tag| (tag.into(), Text::default())).collect();
     workload(number, &namespace, node, address, labels)
 }
 
-fn workload(number: u32, namespace: &str, node: &str, address: u32, labels: BTreeMap<String, String>) -> Update {
+fn workload(number: u32, namespace: &str, node: &str, address: u32, labels: TextMap) -> Update {
     let name = format!("{node}-k8s-pod--{number}-eth0");
     let spec = WorkloadEndpointSpec {
         node: node.into(),
         ip_networks: vec![Cidr::host(std::net::Ipv4Addr::from(0x0a00_0000 + address).into())],
-        profiles: vec![format!("kns.{namespace}"), format!("ksa.{namespace}.default")],
+        profiles: vec![format!("kns.{namespace}").into(), format!("ksa.{namespace}.default").into()],
         interface_name: format!("cali{number:x}").parse().ok(),
         ..WorkloadEndpointSpec::default()
     };
@@ -142,7 +142,7 @@ fn isolated_namespaces() -> Vec<Update> {
     for number in 0..NAMESPACES {
         let namespace = format!("namespace-{number}");
         let name = format!("kns.{namespace}");
-        let labels = [("pcns.projectcalico.org/name".to_string(), namespace.clone())].into();
+        let labels = [("pcns.projectcalico.org/name".into(), namespace.as_str().into())].into();
         let profile =
             ProfileSpec { labels_to_apply: labels, ingress: vec![Rule::default()], egress: vec![Rule::default()] };
         let metadata = Metadata { name: name.clone(), ..Metadata::default() };
@@ -160,7 +160,7 @@ fn isolated_namespaces() -> Vec<Update> {
             key: ResourceKey::namespaced(Kind::NetworkPolicy, &namespace, "isolate"),
             value: Some(Arc::new(Resource::NetworkPolicy(Object { metadata, spec }))),
         });
-        let labels = [("app".to_string(), "web".to_string())].into();
+        let labels = [("app".into(), "web".into())].into();
         let node = if number % 50_000 == 0 { HOST } else { "remote" };
         updates.push(workload(number, &namespace, node, number, labels));
     }

@@ -19,6 +19,7 @@
 //! | [`table`] | the abstract dataplane language: chains, rules, sets, routes, neighbours |
 //! | [`ipam`] | which addresses are handed out, and to whom |
 //! | [`cni`] | what a CNI plugin was asked, and how it answers |
+//! | [`text`] | text that many objects have in common |
 //! | [`time`] | points in time, handed in by whoever has a clock |
 //! | [`verdict`] | what the calculated state does to one flow |
 //! | [`bgp`] | which sessions and prefixes a node should have |
@@ -45,6 +46,7 @@ pub mod spec;
 pub mod table;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
+pub mod text;
 pub mod time;
 pub mod update;
 pub mod verdict;

@@ -390,6 +390,24 @@ mod tests {
     }
 
     #[test]
+    fn what_many_say_is_kept_once() {
+        let mut words = calico_core::text::Words::default();
+        let shared = ["a", "b"].map(|name| {
+            let mut stored = endpoint(name);
+            stored.share(&mut words);
+            assert_eq!(stored, endpoint(name));
+            stored
+        });
+        let places = shared.each_ref().map(|stored| {
+            let Resource::WorkloadEndpoint(endpoint) = &*stored.resource else { panic!("no endpoint") };
+            let (key, value) = endpoint.metadata.labels.iter().next().unwrap();
+            let namespace = stored.key.namespace().unwrap();
+            [key, value, &endpoint.spec.node, &endpoint.spec.profiles[0], namespace].map(str::as_ptr)
+        });
+        assert_eq!(places[0], places[1]);
+    }
+
+    #[test]
     fn a_nameless_object_has_the_name_of_its_key() {
         let key = ResourceKey::namespaced(Kind::NetworkPolicy, "shop", "web");
         let stored = decoded(key.clone(), "{}").unwrap();

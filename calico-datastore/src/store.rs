@@ -8,6 +8,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use calico_core::net::Cidr;
 use calico_core::resource::{AffinityOwner, Kind, Resource, ResourceKey};
+use calico_core::text::Words;
 use serde_json::Value;
 
 use crate::{DatastoreError, Revision};
@@ -225,6 +226,14 @@ impl Stored {
     /// For stores.
     pub const fn new(key: ResourceKey, resource: Arc<Resource>, raw: Arc<Document>, revision: Revision) -> Self {
         Self { key, resource, raw, revision }
+    }
+
+    /// Makes what it says one with what others say, unless somebody else has the object, too.
+    pub(crate) fn share(&mut self, words: &mut Words) {
+        self.key.share(words);
+        if let Some(resource) = Arc::get_mut(&mut self.resource) {
+            resource.share(words);
+        }
     }
 }
 

@@ -35,7 +35,7 @@ pub(crate) async fn first_interface(identity: &Identity, parts: &Parts<'_>) -> R
             && spec.container_id == identity.container_id
             && spec.endpoint != identity.interface.as_str()
     };
-    Ok(listing.entries.iter().flatten().filter_map(spec).find(is_first).map(|first| first.endpoint.clone()))
+    Ok(listing.entries.iter().flatten().filter_map(spec).find(is_first).map(|first| first.endpoint.to_string()))
 }
 
 /// The endpoint of another workload of this node that has the host's interface of this one. Names of host interfaces hold no more

@@ -37,7 +37,7 @@ pub(crate) async fn gc(
         failures.extend(collect(stored, spec.interface_name.filter(is_ours), parts).await.err());
     }
     if failures.is_empty() {
-        let kept = others.iter().map(|(_, spec)| spec.container_id.clone()).collect();
+        let kept = others.iter().map(|(_, spec)| spec.container_id.to_string()).collect();
         failures.extend(parts.addresses.gc(request, node, &kept).await.err());
     }
     CniError::join(failures)

@@ -13,6 +13,7 @@ use crate::resource::{
     TierSpec, WorkloadEndpointSpec, implied_types,
 };
 use crate::selector::Selector;
+use crate::text::Text;
 use crate::update::Update;
 
 /// An update by what it concerns; `None` inside means absent.
@@ -231,7 +232,7 @@ impl Endpoint {
     }
 
     pub(super) fn profiles(&self) -> impl Iterator<Item = &str> + Clone {
-        self.object().into_iter().flat_map(|object| &object.spec.profiles).map(alloc::string::String::as_str)
+        self.object().into_iter().flat_map(|object| &object.spec.profiles).map(Text::as_str)
     }
 }
 

@@ -221,11 +221,11 @@ fn endpoint(name: &str, address: &str, labels: &[(&str, &str)], profiles: &[&str
     let spec = WorkloadEndpointSpec {
         node: HOST.into(),
         ip_networks: vec![address.parse().unwrap()],
-        profiles: profiles.iter().map(ToString::to_string).collect(),
+        profiles: profiles.iter().map(|name| (*name).into()).collect(),
         interface_name: Some(interface.parse().unwrap()),
         ..WorkloadEndpointSpec::default()
     };
-    let labels = labels.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
+    let labels = labels.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect();
     let metadata = Metadata { name: name.into(), labels, ..Metadata::default() };
     Update {
         key: ResourceKey::namespaced(Kind::WorkloadEndpoint, "one", name),
@@ -645,7 +645,7 @@ fn a_set_of_everything_is_in_halves_and_covers_the_rest() {
         "p",
         NetworkPolicySpec { ingress: vec![rule_from("role == 'net'")], ..NetworkPolicySpec::default() },
     ));
-    let labels = [("role".to_string(), "net".to_string())].into();
+    let labels = [("role".into(), "net".into())].into();
     let set = Object {
         metadata: Metadata { labels, ..Metadata::default() },
         spec: NetworkSetSpec { nets: vec!["0.0.0.0/0".parse().unwrap(), "10.0.0.0/8".parse().unwrap()], unread: None },
@@ -671,7 +671,7 @@ fn named_ports_of_one_list_are_one_set() {
             protocol: Protocol::TCP,
             port,
             host_port: 0,
-            host_ip: String::new(),
+            host_ip: crate::text::Text::default(),
         };
         object.spec.ports = vec![port("web", 80), port("dns", 53), port("other", 9)];
     }

@@ -1,6 +1,5 @@
 //! The objects that an attached workload has in the datastore.
 
-use alloc::collections::BTreeMap;
 use alloc::string::{String, ToString};
 use alloc::vec;
 use alloc::vec::Vec;
@@ -10,6 +9,7 @@ use crate::net::{Cidr, Mac};
 use crate::resource::{
     Action, EntityRule, Metadata, NAMESPACE_LABEL, ORCHESTRATOR_LABEL, Object, ProfileSpec, Rule, WorkloadEndpointSpec,
 };
+use crate::text::{Text, TextMap};
 
 /// The workload endpoint of an attachment. Its profile is the network's name, as upstream's where no API server is asked
 /// (`policy.type` empty); its labels are those that the runtime hands over.
@@ -20,14 +20,14 @@ pub fn workload_endpoint(
     mac: Mac,
 ) -> Object<WorkloadEndpointSpec> {
     let pod = match &identity.orchestrator {
-        Orchestrator::Kubernetes { pod } => pod.clone(),
-        Orchestrator::Cni => String::new(),
+        Orchestrator::Kubernetes { pod } => pod.as_str().into(),
+        Orchestrator::Cni => Text::default(),
     };
-    let orchestrator = identity.orchestrator.as_str().to_string();
-    let mut labels: BTreeMap<_, _> =
-        request.conf.labels().map(|(key, value)| (label_text(key), label_text(value))).collect();
+    let orchestrator = Text::from(identity.orchestrator.as_str());
+    let mut labels: TextMap =
+        request.conf.labels().map(|(key, value)| (label_text(key).into(), label_text(value).into())).collect();
     labels.retain(|key, _| !key.is_empty() && *key != label_text(NAMESPACE_LABEL));
-    labels.insert(NAMESPACE_LABEL.into(), identity.namespace.clone());
+    labels.insert(NAMESPACE_LABEL.into(), identity.namespace.as_str().into());
     labels.insert(ORCHESTRATOR_LABEL.into(), orchestrator.clone());
     Object {
         metadata: Metadata {
@@ -38,12 +38,12 @@ pub fn workload_endpoint(
         },
         spec: WorkloadEndpointSpec {
             orchestrator,
-            node: identity.node.to_string(),
-            container_id: identity.container_id.clone(),
+            node: identity.node.as_ref().into(),
+            container_id: identity.container_id.as_str().into(),
             pod,
-            endpoint: identity.interface.to_string(),
+            endpoint: identity.interface.as_str().into(),
             ip_networks: addresses,
-            profiles: vec![request.conf.name.clone()],
+            profiles: vec![request.conf.name.as_str().into()],
             interface_name: Some(identity.host_interface),
             mac: Some(mac),
             ..WorkloadEndpointSpec::default()
@@ -85,7 +85,7 @@ pub fn network_profile(network: &str, orchestrator: &Orchestrator) -> Object<Pro
         spec: ProfileSpec {
             ingress: vec![Rule { action: Action::Allow, source, ..Rule::default() }],
             egress: vec![Rule { action: Action::Allow, ..Rule::default() }],
-            labels_to_apply: [(network.to_string(), String::new())].into(),
+            labels_to_apply: [(network.into(), Text::default())].into(),
         },
     }
 }

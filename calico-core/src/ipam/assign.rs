@@ -4,8 +4,7 @@
 //! affinity is strict, a free address of another host's block. Both families are one decision and one commit: a request that cannot be
 //! served in full writes nothing, so there is nothing to roll back.
 
-use alloc::collections::BTreeMap;
-use alloc::string::{String, ToString};
+use alloc::string::ToString;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::net::IpAddr;
@@ -17,6 +16,7 @@ use super::pool::{self, PoolRef, Wish};
 use super::{Allocation, Block, Found, Holder, IpamError, Query, address};
 use crate::net::{Cidr, Family};
 use crate::resource::{AffinityOwner, AllowedUse, IpPoolSpec, IpamConfig, Resource, ResourceKey};
+use crate::text::TextMap;
 use crate::time::Timestamp;
 
 /// Most blocks of a host where neither the cluster nor the request says otherwise; upstream's number.
@@ -30,7 +30,7 @@ pub struct Assign {
     pub node: Arc<str>,
     /// Labels of the workload's namespace, by which pools select it. Where they are not known, pools that select namespaces serve
     /// it only if they are asked for by name.
-    pub namespace_labels: Option<BTreeMap<String, String>>,
+    pub namespace_labels: Option<TextMap>,
     /// Who is to hold the addresses.
     pub holder: Holder,
     /// Which.

@@ -7,8 +7,7 @@
 //! A pool with a namespace selector serves requests whose namespace's labels are known, and no others. (Upstream takes an unknown
 //! namespace for one without labels, which `!has(x)` selects.)
 
-use alloc::collections::BTreeMap;
-use alloc::string::{String, ToString};
+use alloc::string::ToString;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
@@ -19,6 +18,7 @@ use crate::ipam::address;
 use crate::net::{Cidr, Family};
 use crate::resource::{AllowedUse, AssignmentMode, IpPool, IpPoolSpec, Kind, Resource, ResourceKey};
 use crate::selector::Selector;
+use crate::text::TextMap;
 
 /// A pool as a request names it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -52,7 +52,7 @@ pub(super) struct Wish<'a> {
     pub(super) family: Family,
     pub(super) named: &'a [PoolRef],
     pub(super) node: &'a Arc<str>,
-    pub(super) namespace_labels: Option<&'a BTreeMap<String, String>>,
+    pub(super) namespace_labels: Option<&'a TextMap>,
     pub(super) intended_use: AllowedUse,
 }
 
@@ -117,7 +117,7 @@ fn selecting<'a>(
     mut pools: Vec<(&'a str, &'a IpPoolSpec)>,
     wish: &Wish<'_>,
 ) -> Result<Vec<&'a IpPoolSpec>, Halt> {
-    let no_labels = BTreeMap::new();
+    let no_labels = TextMap::new();
     let labels = if pools.iter().all(|(_, pool)| is_trivial(pool.node_selector.as_deref())) {
         &no_labels
     } else {
@@ -142,7 +142,7 @@ fn selecting<'a>(
     Ok(pools.into_iter().map(|(_, pool)| pool).collect())
 }
 
-fn node_labels<'a>(picture: &'a Picture, node: &Arc<str>) -> Result<&'a BTreeMap<String, String>, Halt> {
+fn node_labels<'a>(picture: &'a Picture, node: &Arc<str>) -> Result<&'a TextMap, Halt> {
     let key = ResourceKey::Named { kind: Kind::Node, namespace: None, name: node.clone() };
     let view = |resource: &'a Resource| match resource {
         Resource::Node(node) => Some(&node.metadata.labels),
@@ -161,7 +161,7 @@ fn is_trivial(selector: Option<&str>) -> bool {
 }
 
 /// A selector that does not parse selects nothing.
-fn matches(selector: Option<&str>, labels: &BTreeMap<String, String>) -> bool {
+fn matches(selector: Option<&str>, labels: &TextMap) -> bool {
     let Some(text) = selector.filter(|text| !is_trivial(Some(text))) else { return true };
     Selector::parse(text).is_ok_and(|selector| selector.matches(labels))
 }

@@ -11,6 +11,7 @@ use super::check::{self, Strictness};
 use super::path::Path;
 use super::shape::{Known, Reading};
 use super::{Fault, Kind, Resource, ResourceKey, Scope, shape, unread};
+use crate::text::Words;
 
 /// The annotation in which the etcd layout keeps a policy's own name (its key may carry an old tier prefix).
 pub(super) const NAME_ANNOTATION: &str = "projectcalico.org/metadata";
@@ -98,6 +99,17 @@ impl Resource {
             Scope::Namespaced => Some(metadata.namespace.as_deref().filter(|namespace| !namespace.is_empty())?.into()),
         };
         Some(ResourceKey::Named { kind: self.kind(), namespace, name })
+    }
+
+    /// Makes what it says one with what other objects say, where many say the same.
+    pub fn share(&mut self, words: &mut Words) {
+        if let Self::WorkloadEndpoint(endpoint) = self {
+            endpoint.spec.share(words);
+        }
+        if let Some(metadata) = self.metadata_mut() {
+            words.share_all(&mut metadata.labels);
+            words.share_all(&mut metadata.annotations);
+        }
     }
 
     /// Makes name and namespace those of the key it is stored under, which is what identifies it: whoever finds an object by the name

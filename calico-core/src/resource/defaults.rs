@@ -1,6 +1,5 @@
 //! What the client fills in before it writes, as upstream's clientv3 does on create and update.
 
-use alloc::collections::BTreeMap;
 use alloc::string::{String, ToString};
 use alloc::vec;
 use alloc::vec::Vec;
@@ -9,6 +8,7 @@ use super::{
     Action, DefaultAction, Fault, FelixConfigurationSpec, GoDuration, Kind, Metadata, Object, PolicyType, ProfileSpec,
     Resource, Rule, StagedAction, Tier, TierSpec, WorkloadEndpointName,
 };
+use crate::text::{Text, TextMap};
 
 /// The tier of a policy that names none.
 pub const DEFAULT_TIER: &str = "default";
@@ -92,7 +92,7 @@ impl Resource {
                     return Err(Fault::value("metadata.name", Some(metadata.name.clone()), reason));
                 }
                 metadata.name = name;
-                let namespace = metadata.namespace.clone().unwrap_or_default();
+                let namespace = metadata.namespace.as_deref().unwrap_or_default().into();
                 metadata.labels.insert(NAMESPACE_LABEL.into(), namespace);
                 metadata.labels.insert(ORCHESTRATOR_LABEL.into(), endpoint.spec.orchestrator.clone());
             }
@@ -125,16 +125,18 @@ impl Resource {
     /// The profile `projectcalico-default-allow`: every store has it, none stores it.
     pub fn default_allow_profile() -> Self {
         let allow = || vec![Rule { action: Action::Allow, ..Rule::default() }];
-        let spec = ProfileSpec { ingress: allow(), egress: allow(), labels_to_apply: BTreeMap::new() };
+        let spec = ProfileSpec { ingress: allow(), egress: allow(), labels_to_apply: TextMap::new() };
         Self::Profile(Object::named(DEFAULT_ALLOW_PROFILE, spec))
     }
 
     /// Fills what upstream's client fills on reading: the tier label of a policy that was stored without it, by somebody who did not fill
     /// defaults. (Upstream says `default` even of a policy in another tier, against which its own filters by that label do not help.)
     pub fn fill_shown(&mut self) {
-        let Some(tier) = self.tier().map(ToString::to_string) else { return };
+        let Some(tier) = self.tier().map(Text::from) else { return };
         if let Some(metadata) = self.metadata_mut() {
-            metadata.labels.entry(TIER_LABEL.into()).or_insert(tier);
+            if !metadata.labels.contains_key(TIER_LABEL) {
+                metadata.labels.insert(TIER_LABEL.into(), tier);
+            }
         }
     }
 
@@ -188,7 +190,7 @@ fn fill_policy(
     if types.is_empty() {
         *types = implied_types(ingress, egress);
     }
-    metadata.labels.insert(TIER_LABEL.into(), tier.clone());
+    metadata.labels.insert(TIER_LABEL.into(), tier.as_str().into());
 }
 
 /// Directions of a policy that names none: those it has rules for, and ingress if it has no rules at all.

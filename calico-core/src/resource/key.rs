@@ -5,6 +5,7 @@ use core::fmt;
 
 use super::Kind;
 use crate::net::Cidr;
+use crate::text::{Text, Words};
 
 /// Who holds the affinity of a block: `host:<name>` or `virtual:<name>` (load balancers).
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -63,6 +64,15 @@ impl ResourceKey {
             Self::Affinity { .. } => Kind::BlockAffinity,
             Self::Handle(_) => Kind::IpamHandle,
             Self::IpamConfig => Kind::IpamConfig,
+        }
+    }
+
+    /// Makes its namespace one with that of other keys.
+    pub fn share(&mut self, words: &mut Words) {
+        if let Self::Named { namespace: Some(namespace), .. } = self {
+            let mut text = Text::from(Arc::clone(namespace));
+            words.share(&mut text);
+            *namespace = text.into();
         }
     }
 

@@ -206,7 +206,7 @@ macro_rules! kinds {
 kinds! {
     operators {
         /// A host.
-        Node("Node", "nodes", Cluster, ["no", "nos"]): ReportedObject<NodeSpec, NodeStatus> => NodeSpec;
+        Node("Node", "nodes", Cluster, ["no", "nos"]): Box<ReportedObject<NodeSpec, NodeStatus>> => NodeSpec;
         /// A range that workload addresses come from.
         IpPool("IPPool", "ippools", Cluster, ["ipp", "ipps", "pool", "pools"]): IpPool => IpPoolSpec;
         /// A workload's interface.

@@ -1,12 +1,12 @@
 //! Object metadata, the part of Kubernetes' `ObjectMeta` that a v3 object carries.
 
 use alloc::boxed::Box;
-use alloc::collections::BTreeMap;
 use alloc::string::String;
 
 use serde::{Deserialize, Serialize};
 
 use super::Fault;
+use crate::text::TextMap;
 
 /// Metadata of a v3 object.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -32,11 +32,11 @@ pub struct Metadata {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deletion_timestamp: Option<String>,
     /// Labels that selectors match.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub labels: BTreeMap<String, String>,
+    #[serde(skip_serializing_if = "TextMap::is_empty")]
+    pub labels: TextMap,
     /// Free annotations.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub annotations: BTreeMap<String, String>,
+    #[serde(skip_serializing_if = "TextMap::is_empty")]
+    pub annotations: TextMap,
     /// What of the stored metadata, of the stored text as a whole or of a tier's status cannot be read; the object counts without it.
     #[serde(skip)]
     pub unread: Box<[Fault]>,

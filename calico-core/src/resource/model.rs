@@ -10,6 +10,7 @@ use serde::de::DeserializeOwned;
 
 use super::schema;
 use super::shape::{Shape, leaf, of};
+use crate::text::TextMap;
 
 /// Types that know their shape in a document.
 pub(super) trait Shaped {
@@ -34,6 +35,10 @@ impl<T: Shaped + 'static> Shaped for Vec<T> {
 }
 
 impl Shaped for BTreeMap<String, String> {
+    const SHAPE: Shape = Shape::TextMap;
+}
+
+impl Shaped for TextMap {
     const SHAPE: Shape = Shape::TextMap;
 }
 
@@ -91,6 +96,12 @@ impl<T> Absent for Vec<T> {
 }
 
 impl<K, V> Absent for BTreeMap<K, V> {
+    fn is_absent(&self) -> bool {
+        self.is_empty()
+    }
+}
+
+impl Absent for TextMap {
     fn is_absent(&self) -> bool {
         self.is_empty()
     }

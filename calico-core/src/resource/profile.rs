@@ -1,12 +1,11 @@
 //! `Profile`: labels and default rules that endpoints name.
 
-use alloc::collections::BTreeMap;
-use alloc::string::String;
 use alloc::vec::Vec;
 
 use serde::{Deserialize, Serialize};
 
 use super::Rule;
+use crate::text::TextMap;
 
 /// Specification of a `Profile`.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -20,6 +19,6 @@ pub struct ProfileSpec {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub egress: Vec<Rule>,
     /// Labels that endpoints inherit unless they set the key themselves.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub labels_to_apply: BTreeMap<String, String>,
+    #[serde(skip_serializing_if = "TextMap::is_empty")]
+    pub labels_to_apply: TextMap,
 }

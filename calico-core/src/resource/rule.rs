@@ -1,7 +1,6 @@
 //! The rule language shared by policies and profiles.
 
 use alloc::boxed::Box;
-use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec::Vec;
 
@@ -11,6 +10,7 @@ use super::Unread;
 use super::limit::Limit;
 use super::model::model;
 use crate::net::{Cidr, Port, Protocol};
+use crate::text::TextMap;
 
 /// One rule. All given fields must match; lists within a field are alternatives.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -157,7 +157,7 @@ model! {
     /// What is noted about a rule.
     pub struct RuleMetadata {
         /// Notes by key.
-        "annotations" annotations: BTreeMap<String, String>;
+        "annotations" annotations: TextMap;
     }
 }
 

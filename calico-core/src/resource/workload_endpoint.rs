@@ -11,6 +11,7 @@ use super::formats::ADDRESS;
 use super::limit::Limit;
 use super::model::model;
 use crate::net::{Cidr, Dscp, InterfaceName, Mac, Protocol};
+use crate::text::{Text, Words};
 
 /// Specification of a `WorkloadEndpoint`.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -18,26 +19,26 @@ use crate::net::{Cidr, Dscp, InterfaceName, Mac, Protocol};
 #[expect(clippy::exhaustive_structs, reason = "callers build it with literals; it is the API's own shape")]
 pub struct WorkloadEndpointSpec {
     /// Orchestrator that made it: `cni`, `k8s`, `libnetwork`, `openstack` …
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub orchestrator: String,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    pub orchestrator: Text,
     /// Workload name, for orchestrators other than `k8s`, `cni` and `libnetwork`.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub workload: String,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    pub workload: Text,
     /// Host it runs on.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub node: String,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    pub node: Text,
     /// Container id, from the CNI runtime.
-    #[serde(rename = "containerID", skip_serializing_if = "String::is_empty")]
-    pub container_id: String,
+    #[serde(rename = "containerID", skip_serializing_if = "str::is_empty")]
+    pub container_id: Text,
     /// Pod name.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub pod: String,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    pub pod: Text,
     /// Interface name inside the workload.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub endpoint: String,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    pub endpoint: Text,
     /// Kubernetes service account.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub service_account_name: String,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    pub service_account_name: Text,
     /// Addresses, as host prefixes.
     #[serde(rename = "ipNetworks", skip_serializing_if = "Vec::is_empty")]
     pub ip_networks: Vec<Cidr>,
@@ -49,7 +50,7 @@ pub struct WorkloadEndpointSpec {
     pub ipv6_gateway: Option<IpAddr>,
     /// Profiles, in order.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub profiles: Vec<String>,
+    pub profiles: Vec<Text>,
     /// Host-side interface. Required: an object without it does not decode as usable.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub interface_name: Option<InterfaceName>,
@@ -75,6 +76,13 @@ impl WorkloadEndpointSpec {
     /// the host itself, for many, or for nobody, and a route or a rule for one would concern traffic that is none of the workload's.
     pub fn addresses(&self) -> impl Iterator<Item = Cidr> + Clone {
         self.ip_networks.iter().copied().filter(|net| nobodys(net.address()).is_none())
+    }
+
+    /// See [`Resource::share`](super::Resource::share).
+    pub(super) fn share(&mut self, words: &mut Words) {
+        let own = [&mut self.orchestrator, &mut self.node, &mut self.endpoint, &mut self.service_account_name];
+        let ports = self.ports.iter_mut().map(|port| &mut port.name);
+        own.into_iter().chain(&mut self.profiles).chain(ports).for_each(|text| words.share(text));
     }
 }
 
@@ -153,8 +161,8 @@ model! {
 #[expect(clippy::exhaustive_structs, reason = "callers build it with literals; it is the API's own shape")]
 pub struct EndpointPort {
     /// Name; may be empty only with a host port.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub name: String,
+    #[serde(default, skip_serializing_if = "str::is_empty")]
+    pub name: Text,
     /// Protocol, one that has ports.
     pub protocol: Protocol,
     /// Port number.
@@ -164,7 +172,7 @@ pub struct EndpointPort {
     pub host_port: u16,
     /// Address of the host that is forwarded; empty for all.
     #[serde(default, rename = "hostIP")]
-    pub host_ip: String,
+    pub host_ip: Text,
 }
 
 impl Eq for IpNat {}

@@ -5,6 +5,7 @@ use alloc::string::String;
 use alloc::sync::Arc;
 
 use super::ast::{Node, Test};
+use crate::text::{Text, TextMap};
 
 /// Where a selector looks values up.
 pub trait Labels {
@@ -15,6 +16,12 @@ pub trait Labels {
 impl Labels for BTreeMap<String, String> {
     fn value(&self, key: &str) -> Option<&str> {
         self.get(key).map(String::as_str)
+    }
+}
+
+impl Labels for TextMap {
+    fn value(&self, key: &str) -> Option<&str> {
+        self.get(key).map(Text::as_str)
     }
 }
 

@@ -9,7 +9,6 @@ mod rule;
 #[cfg(test)]
 mod tests;
 
-use alloc::collections::BTreeMap;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::cmp::Ordering;
@@ -21,6 +20,7 @@ use crate::resource::{
     Rule, Tier, WorkloadEndpointSpec, implied_types,
 };
 use crate::selector::{Inherited, Selector};
+use crate::text::{Text, TextMap};
 
 /// All resources of a cluster, as an evaluator sees them.
 #[derive(Debug)]
@@ -90,9 +90,9 @@ struct Policy {
 
 #[derive(Debug)]
 struct NetworkSet {
-    labels: BTreeMap<String, String>,
+    labels: TextMap,
     /// The profile whose labels a namespaced set inherits.
-    profile: Option<String>,
+    profile: Option<Text>,
     nets: Vec<crate::net::Cidr>,
 }
 
@@ -260,8 +260,8 @@ impl Cluster {
         tier.and_then(|tier| tier.spec.default_action).unwrap_or_default()
     }
 
-    fn parents(&self, profiles: &[String]) -> Vec<&BTreeMap<String, String>> {
-        let find = |name: &String| self.profiles.iter().find(|profile| profile.metadata.name == *name);
+    fn parents(&self, profiles: &[Text]) -> Vec<&TextMap> {
+        let find = |name: &Text| self.profiles.iter().find(|profile| profile.metadata.name == *name);
         profiles.iter().filter_map(find).map(|profile| &profile.spec.labels_to_apply).collect()
     }
 
@@ -302,8 +302,8 @@ impl Cluster {
             Resource::NetworkSet(object) => {
                 let namespace = object.metadata.namespace.clone().unwrap_or_default();
                 let mut labels = object.metadata.labels.clone();
-                labels.insert(NAMESPACE_LABEL.into(), namespace.clone());
-                let profile = Some(["kns.", &namespace].concat());
+                labels.insert(NAMESPACE_LABEL.into(), namespace.as_str().into());
+                let profile = Some(["kns.", &namespace].concat().into());
                 self.network_sets.push(NetworkSet { labels, profile, nets: object.spec.nets.clone() });
             }
             // Policies of host endpoints have no say about workloads.
@@ -349,12 +349,12 @@ impl Policy {
 }
 
 /// An endpoint's labels as selectors see them: nobody may claim to be of another namespace or service account.
-fn endpoint_labels(endpoint: &Object<WorkloadEndpointSpec>) -> BTreeMap<String, String> {
+fn endpoint_labels(endpoint: &Object<WorkloadEndpointSpec>) -> TextMap {
     let labels = endpoint.metadata.labels.iter();
     let own = labels.filter(|(key, _)| !key.starts_with("pcns.") && !key.starts_with("pcsa."));
-    let mut labels: BTreeMap<String, String> = own.map(|(key, value)| (key.clone(), value.clone())).collect();
+    let mut labels: TextMap = own.map(|(key, value)| (key.clone(), value.clone())).collect();
     if let Some(namespace) = &endpoint.metadata.namespace {
-        labels.insert(NAMESPACE_LABEL.into(), namespace.clone());
+        labels.insert(NAMESPACE_LABEL.into(), namespace.into());
     }
     if !endpoint.spec.service_account_name.is_empty() {
         labels.insert(rule::SERVICE_ACCOUNT.into(), endpoint.spec.service_account_name.clone());

@@ -17,6 +17,7 @@ use crate::resource::{
     NAMESPACE_LABEL, NetworkPolicySpec, NetworkSetSpec, Object, PolicyType, ProfileSpec, Resource, ResourceKey, Rule,
     ServiceAccountMatch, ServiceMatch, Tier, TierSpec, Unread, WorkloadEndpointSpec,
 };
+use crate::text::{Text, TextMap};
 use crate::update::Update;
 
 /// The host whose graph the tests run.
@@ -142,11 +143,11 @@ impl Generator {
         }
     }
 
-    fn labels(&mut self, choices: &[(&str, &[&str])]) -> BTreeMap<String, String> {
-        let mut labels = BTreeMap::new();
+    fn labels(&mut self, choices: &[(&str, &[&str])]) -> TextMap {
+        let mut labels = TextMap::new();
         for (name, values) in choices {
             if self.random.chance(60) {
-                labels.insert(name.to_string(), self.random.pick(values).into());
+                labels.insert((*name).into(), (*self.random.pick(values)).into());
             }
         }
         labels
@@ -179,7 +180,7 @@ impl Generator {
             node: self.random.pick(&[HOST, HOST, "node-2"]).into(),
             service_account_name: self.random.pick(&["", "robot"]).into(),
             ip_networks: nets,
-            profiles: self.some(&PROFILES, 50).into_iter().map(String::from).collect(),
+            profiles: self.some(&PROFILES, 50).into_iter().map(Text::from).collect(),
             interface_name: interface.filter(|_| !(self.faults && self.random.chance(5))),
             ports: self.endpoint_ports(),
             ..WorkloadEndpointSpec::default()
@@ -195,7 +196,7 @@ impl Generator {
                     protocol: self.random.pick(&[Protocol::TCP, Protocol::UDP]),
                     port: self.random.pick(&PORTS),
                     host_port: 0,
-                    host_ip: String::new(),
+                    host_ip: Text::default(),
                 });
             }
         }

@@ -202,12 +202,12 @@ async fn a_policy_is_shown_with_its_tier_whoever_stored_it() {
             let listing = client.list(&Scope::Kind(kind)).await.unwrap();
             let listed = listing.entries.into_iter().map(Result::unwrap);
             for shown in listed.chain([client.get(&key).await.unwrap()]) {
-                assert_eq!(shown.resource.metadata().unwrap().labels[label], tier, "{kind}");
+                assert_eq!(shown.resource.metadata().unwrap().labels.get(label).unwrap(), tier, "{kind}");
                 assert_eq!(**shown.raw, document, "{kind}: what is stored is told as it is");
             }
             assert_eq!(store.get(&key).await.unwrap().revision, before.revision, "{kind}: nothing is written");
             let deleted = client.delete(&key, None).await.unwrap().unwrap();
-            assert_eq!(deleted.resource.metadata().unwrap().labels[label], tier, "{kind}");
+            assert_eq!(deleted.resource.metadata().unwrap().labels.get(label).unwrap(), tier, "{kind}");
         }
     }
     client.create(user_tier("t", 1.0)).await.unwrap();
@@ -269,7 +269,7 @@ async fn the_built_in_profile_is_always_there_and_never_stored() {
     assert!(matches!(client.apply((*profile.resource).clone()).await, Ok(Applied::Unchanged(_))), "as it is printed");
     assert_eq!(client.update(built_in.clone()).await.unwrap().key, key);
     let mut changed = built_in.clone();
-    changed.metadata_mut().unwrap().labels.insert("a".to_owned(), "b".to_owned());
+    changed.metadata_mut().unwrap().labels.insert("a".into(), "b".into());
     for (refused, past) in [
         (client.update(changed.clone()).await.map(drop), "updated"),
         (client.apply(changed).await.map(drop), "updated"),
@@ -433,25 +433,25 @@ async fn a_deleted_pool_lets_go_of_its_blocks() {
 async fn an_endpoint_gets_its_computed_name_and_labels() {
     let (_store, client) = client();
     let spec = WorkloadEndpointSpec {
-        orchestrator: "k8s".to_owned(),
-        node: "n-1".to_owned(),
-        pod: "web".to_owned(),
-        endpoint: "eth0".to_owned(),
+        orchestrator: "k8s".into(),
+        node: "n-1".into(),
+        pod: "web".into(),
+        endpoint: "eth0".into(),
         interface_name: Some("cali123".parse().unwrap()),
         ..WorkloadEndpointSpec::default()
     };
     let metadata = Metadata { namespace: Some("ns".to_owned()), ..Metadata::default() };
     let created = client.create(Resource::WorkloadEndpoint(Object { metadata, spec })).await.unwrap();
     assert_eq!(created.key.to_string(), "WorkloadEndpoint(ns/n--1-k8s-web-eth0)");
-    assert_eq!(created.resource.metadata().unwrap().labels["projectcalico.org/namespace"], "ns");
+    assert_eq!(created.resource.metadata().unwrap().labels.get("projectcalico.org/namespace").unwrap(), "ns");
 }
 
 fn endpoint(node: &str, pod: &str, address: &str) -> Resource {
     let spec = WorkloadEndpointSpec {
-        orchestrator: "k8s".to_owned(),
-        node: node.to_owned(),
-        pod: pod.to_owned(),
-        endpoint: "eth0".to_owned(),
+        orchestrator: "k8s".into(),
+        node: node.into(),
+        pod: pod.into(),
+        endpoint: "eth0".into(),
         ip_networks: vec![address.parse().unwrap()],
         interface_name: Some("cali123".parse().unwrap()),
         ..WorkloadEndpointSpec::default()
@@ -467,8 +467,8 @@ async fn a_deleted_node_takes_its_endpoints_addresses_and_claims_along() {
 
     let (store, client) = client();
     let node = |name: &str| {
-        let metadata = Metadata { labels: [("name".to_owned(), name.to_owned())].into(), ..metadata(name) };
-        Resource::Node(calico_core::resource::ReportedObject { metadata, ..Default::default() })
+        let metadata = Metadata { labels: [("name".into(), name.into())].into(), ..metadata(name) };
+        Resource::Node(calico_core::resource::ReportedObject { metadata, ..Default::default() }.into())
     };
     client.create(pool("a", "10.0.0.0/16")).await.unwrap();
     let ipam = StoreIpam::new(Arc::new(store.clone()), 1);
@@ -512,7 +512,8 @@ async fn a_node_with_many_endpoints_is_deleted_in_several_batches() {
     use calico_core::ipam::{Assign, FamilyWant, Holder, Want};
 
     let (store, client) = client();
-    let node = Resource::Node(calico_core::resource::ReportedObject { metadata: metadata("n1"), ..Default::default() });
+    let node =
+        Resource::Node(calico_core::resource::ReportedObject { metadata: metadata("n1"), ..Default::default() }.into());
     client.create(node).await.unwrap();
     client.create(pool("a", "10.0.0.0/16")).await.unwrap();
     let ipam = StoreIpam::new(Arc::new(store.clone()), 1);

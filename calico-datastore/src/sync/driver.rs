@@ -7,6 +7,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use calico_core::text::Words;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -74,6 +75,7 @@ impl Syncer {
                 inputs: inputs.clone(),
                 backoff: Backoff::new(options.longest_pause),
                 lost: None,
+                words: Words::default(),
             };
             tasks.spawn(follower.run());
         }
@@ -125,6 +127,8 @@ struct Follower {
     backoff: Backoff,
     /// Why the last watch was lost, until the next listing.
     lost: Option<String>,
+    /// What the scope's objects say over and over: whoever keeps them all keeps it once.
+    words: Words,
 }
 
 impl Follower {
@@ -176,7 +180,8 @@ impl Follower {
         self.send(Input::Begun).await?;
         loop {
             match scan.next().await {
-                Ok(Some(entries)) => {
+                Ok(Some(mut entries)) => {
+                    entries.iter_mut().flatten().for_each(|stored| stored.share(&mut self.words));
                     self.send(Input::Entries(entries.into_iter().map(Seen::from).collect())).await?;
                 }
                 Ok(None) => break,
@@ -203,8 +208,11 @@ impl Follower {
     async fn follow(&mut self, mut watch: Box<dyn Watch>) -> Result<DatastoreError, Gone> {
         loop {
             match watch.next().await {
-                Ok(event) => {
+                Ok(mut event) => {
                     self.backoff.reset();
+                    if let WatchEvent::Put(Ok(stored)) = &mut event {
+                        stored.share(&mut self.words);
+                    }
                     self.send(Input::Changed(event)).await?;
                 }
                 Err(error) => return Ok(error),

@@ -83,8 +83,8 @@ impl From<Entry> for Seen {
 struct ScopeState {
     status: SyncStatus,
     known: HashMap<ResourceKey, Known>,
-    /// Grows with each listing, so that one pass finds what a listing no longer has.
-    generation: u64,
+    /// Another one with each listing, so that one pass finds what a listing no longer has.
+    generation: u32,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -93,7 +93,7 @@ struct Known {
     usable: bool,
     /// Whether the consumer has it: usable, or something of it remains.
     delivered: bool,
-    generation: u64,
+    generation: u32,
 }
 
 impl Merge {
@@ -125,7 +125,7 @@ impl Merge {
             other => other,
         });
         if let Some(state) = self.scopes.get_mut(scope.0) {
-            state.generation += 1;
+            state.generation = state.generation.wrapping_add(1);
         }
     }
 

@@ -134,10 +134,8 @@ async fn populate(world: &World) {
     let profile = Resource::Profile(Object { spec: rules, ..Object::default() });
     world.put(ResourceKey::cluster(Kind::Profile, "open"), profile).await;
     let bgp = NodeBgpSpec { ipv4_address: Some("10.0.0.1/24".parse().unwrap()), ..NodeBgpSpec::default() };
-    let node = Resource::Node(ReportedObject {
-        spec: NodeSpec { bgp: Some(bgp), ..NodeSpec::default() },
-        ..Default::default()
-    });
+    let node = ReportedObject { spec: NodeSpec { bgp: Some(bgp), ..NodeSpec::default() }, ..Default::default() };
+    let node = Resource::Node(node.into());
     world.put(ResourceKey::cluster(Kind::Node, "a"), node).await;
 }
 

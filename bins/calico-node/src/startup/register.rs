@@ -132,7 +132,7 @@ impl Registration {
                 Err(error) => return Err(fail(error)),
             };
             let old = stored.as_ref().and_then(|stored| match &*stored.resource {
-                Resource::Node(node) => Some(node),
+                Resource::Node(node) => Some(&**node),
                 _ => None,
             });
             let node = self.wanted_node(old)?;
@@ -142,8 +142,8 @@ impl Registration {
             self.refuse_duplicate(client, &node).await?;
             // An update carries the revision that was read, in the object's metadata.
             let outcome = match &stored {
-                Some(_) => client.update(Resource::Node(node)).await,
-                None => client.create(Resource::Node(node)).await,
+                Some(_) => client.update(Resource::Node(node.into())).await,
+                None => client.create(Resource::Node(node.into())).await,
             };
             tries += 1;
             match outcome {

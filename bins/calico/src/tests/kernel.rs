@@ -38,7 +38,7 @@ fn attaches_tells_and_detaches() {
     };
     assert_eq!(endpoint.spec.ip_networks, [four.parse().unwrap(), six.parse().unwrap()]);
     assert_eq!(endpoint.spec.mac.unwrap().to_string(), result["interfaces"][1]["mac"].as_str().unwrap());
-    assert_eq!(endpoint.metadata.labels.get("app").map(String::as_str), Some("web"));
+    assert_eq!(endpoint.metadata.labels.get("app").map(|label| label.as_str()), Some("web"));
     assert_eq!(endpoint.metadata.uid.unwrap().len(), 36);
     let Resource::Profile(profile) = resource(&scene, &ResourceKey::cluster(Kind::Profile, "net1")) else {
         panic!("no profile");
@@ -95,7 +95,7 @@ fn a_repaired_attachment_keeps_what_others_wrote_into_the_endpoint() {
     let repaired = scene.add();
     let after = block_on(store.get(&key)).unwrap();
     let Resource::WorkloadEndpoint(endpoint) = after.resource.as_ref() else { panic!("no endpoint") };
-    let label = |name: &str| endpoint.metadata.labels.get(name).map(String::as_str);
+    let label = |name: &str| endpoint.metadata.labels.get(name).map(|label| label.as_str());
     assert_eq!((label("role"), label("app")), (Some("db"), Some("web")));
     assert_eq!(endpoint.spec.profiles, ["net1", "guarded"]);
     assert_eq!(after.raw["spec"]["ofTheFuture"], json!({"kept": true}));

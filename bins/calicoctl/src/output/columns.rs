@@ -40,7 +40,7 @@ pub(super) const NAMESPACE: Column = column("NAMESPACE", |resource| {
 });
 /// A column that no table has unless it is asked for.
 const ORCHESTRATOR: Column =
-    column("ORCHESTRATOR", |resource| endpoint(resource, |endpoint| endpoint.orchestrator.clone()));
+    column("ORCHESTRATOR", |resource| endpoint(resource, |endpoint| endpoint.orchestrator.to_string()));
 
 /// Longest list in a cell.
 const MAX_CELL: usize = 80;
@@ -148,10 +148,10 @@ const HOST_ENDPOINT_NODE: Column = column("NODE", |resource| host_endpoint(resou
 const WORKLOAD: Column = column("WORKLOAD", |resource| {
     endpoint(resource, |endpoint| {
         let names = [&endpoint.pod, &endpoint.workload, &endpoint.container_id];
-        names.into_iter().find(|name| !name.is_empty()).cloned().unwrap_or_default()
+        names.into_iter().find(|name| !name.is_empty()).map(ToString::to_string).unwrap_or_default()
     })
 });
-const ENDPOINT_NODE: Column = column("NODE", |resource| endpoint(resource, |endpoint| endpoint.node.clone()));
+const ENDPOINT_NODE: Column = column("NODE", |resource| endpoint(resource, |endpoint| endpoint.node.to_string()));
 const NETWORKS: Column = column("NETWORKS", |resource| endpoint(resource, |endpoint| joined(&endpoint.ip_networks)));
 const INTERFACE: Column = column("INTERFACE", |resource| {
     endpoint(resource, |endpoint| endpoint.interface_name.map_or_else(String::new, |name| name.to_string()))

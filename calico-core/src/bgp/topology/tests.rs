@@ -15,7 +15,7 @@ fn node(name: &str, address: &str, as_number: Option<u32>, reflector: bool) -> U
         }),
         ..NodeSpec::default()
     };
-    let value = Some(Arc::new(Resource::Node(ReportedObject { spec, ..Default::default() })));
+    let value = Some(Arc::new(Resource::Node(ReportedObject { spec, ..Default::default() }.into())));
     Update { key: ResourceKey::cluster(Kind::Node, name), value }
 }
 

@@ -43,10 +43,10 @@ impl Model {
     }
 
     pub(super) fn put_node(&mut self, name: &str, labels: &[(&str, &str)]) {
-        let labels = labels.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect();
+        let labels = labels.iter().map(|(key, value)| ((*key).into(), (*value).into())).collect();
         let metadata = Metadata { name: name.into(), labels, ..Default::default() };
         let node = ReportedObject::new(metadata, NodeSpec::default());
-        self.put(ResourceKey::cluster(Kind::Node, name), Resource::Node(node));
+        self.put(ResourceKey::cluster(Kind::Node, name), Resource::Node(node.into()));
     }
 
     pub(super) fn put_config(&mut self, config: IpamConfig) {

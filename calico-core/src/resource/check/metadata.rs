@@ -1,11 +1,9 @@
 //! Names, labels and annotations, by the rules of Kubernetes.
 
-use alloc::collections::BTreeMap;
-use alloc::string::String;
-
 use super::Checker;
 use crate::resource::path::Path;
 use crate::resource::{Kind, Metadata};
+use crate::text::TextMap;
 
 /// Most bytes of all annotations together.
 const MAX_ANNOTATIONS: usize = 262_144;
@@ -33,7 +31,7 @@ impl Checker {
     }
 
     /// Annotations of an object or of a rule.
-    pub(super) fn annotations(&mut self, annotations: &BTreeMap<String, String>, path: Path<'_>) {
+    pub(super) fn annotations(&mut self, annotations: &TextMap, path: Path<'_>) {
         for key in annotations.keys().filter(|key| !is_qualified_name(&key.to_ascii_lowercase())) {
             self.refuse(path, key, QUALIFIED_NAME);
         }

@@ -221,7 +221,10 @@ fn a_header_that_cannot_be_read_takes_no_policy_away() {
             // A profile has no selector; there these are fields that it does not know.
             assert_eq!(ingress[1].unread.is_some(), kind == Kind::Profile);
             if let Some(label) = resource.metadata().unwrap().labels.get("b") {
-                assert_eq!((label.as_str(), &*resource.metadata().unwrap().labels["a"]), ("c", "1"));
+                assert_eq!(
+                    (label.as_str(), resource.metadata().unwrap().labels.get("a").unwrap().as_str()),
+                    ("c", "1")
+                );
             }
         }
     }

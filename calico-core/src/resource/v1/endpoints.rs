@@ -1,6 +1,5 @@
 //! Endpoints of workloads and hosts.
 
-use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -12,6 +11,7 @@ use super::{Older, RuleProtocol, names};
 use crate::net::{Cidr, InterfaceName, Mac, Protocol};
 use crate::resource::model::model;
 use crate::resource::{Fault, Metadata, NAMESPACE_LABEL, Resource, WorkloadEndpointName};
+use crate::text::{Text, TextMap};
 
 model! {
     /// `hostEndpoint`.
@@ -35,7 +35,7 @@ model! {
         /// The node.
         "node" node: String, required;
         /// Labels that selectors match.
-        "labels" labels: BTreeMap<String, String>;
+        "labels" labels: TextMap;
     }
 }
 
@@ -117,7 +117,7 @@ model! {
         /// Container of a pod.
         "activeInstanceID" active_instance_id: String;
         /// Labels that selectors match.
-        "labels" labels: BTreeMap<String, String>;
+        "labels" labels: TextMap;
     }
 }
 
@@ -155,14 +155,14 @@ impl Older for WorkloadEndpoint {
         ip_networks.sort_by_key(|network| network.address().is_ipv6());
         ip_nats.sort_by_key(|nat| is_v6(&nat.internal_ip));
         let mut spec = v3::WorkloadEndpointSpec {
-            orchestrator: names::converted(&orchestrator),
-            node: names::normalised(&node),
-            endpoint: names::converted(&name),
+            orchestrator: names::converted(&orchestrator).into(),
+            node: names::normalised(&node).into(),
+            endpoint: names::converted(&name).into(),
             ip_networks,
             ip_nats,
             ipv4_gateway: given.ipv4_gateway,
             ipv6_gateway: given.ipv6_gateway,
-            profiles: given.profiles.iter().map(|name| names::profile(name)).collect(),
+            profiles: given.profiles.iter().map(|name| names::profile(name).into()).collect(),
             interface_name: given.interface_name,
             mac: given.mac,
             ports: given.ports.into_iter().map(port).collect(),
@@ -176,11 +176,11 @@ impl Older for WorkloadEndpoint {
                     let reason = "the workload was not added through the CNI plugin: expected NAMESPACE.POD";
                     return Err(Fault::value("metadata.workload", Some(workload), reason));
                 };
-                (namespace, spec.pod, spec.container_id) = (of.into(), pod.into(), active_instance_id);
+                (namespace, spec.pod, spec.container_id) = (of.into(), pod.into(), active_instance_id.into());
             }
-            "cni" => spec.container_id = workload,
-            "libnetwork" => spec.workload = orchestrator,
-            _ => spec.workload = names::converted(&workload),
+            "cni" => spec.container_id = workload.into(),
+            "libnetwork" => spec.workload = orchestrator.into(),
+            _ => spec.workload = names::converted(&workload).into(),
         }
         if let Some(namespace) = labels.remove(NAMESPACE) {
             labels.insert(NAMESPACE_LABEL.into(), namespace);
@@ -196,10 +196,10 @@ impl Older for WorkloadEndpoint {
 /// Both are mandatory and there.
 fn port(port: EndpointPort) -> v3::EndpointPort {
     v3::EndpointPort {
-        name: port.name,
+        name: port.name.into(),
         protocol: port.protocol.map_or(Protocol::TCP, |protocol| protocol.0),
         port: port.port.unwrap_or_default(),
         host_port: 0,
-        host_ip: String::new(),
+        host_ip: Text::default(),
     }
 }

@@ -1,6 +1,5 @@
 //! Policies, profiles and tiers.
 
-use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -12,6 +11,7 @@ use super::{Older, Rule, names};
 use crate::resource::limit::Limit;
 use crate::resource::model::model;
 use crate::resource::{DEFAULT_TIER, Fault, Metadata, PolicyType, Resource, TIER_LABEL};
+use crate::text::{Text, TextMap};
 
 model! {
     /// `policy`.
@@ -35,7 +35,7 @@ model! {
         /// Its tier; empty means `default`.
         "tier" tier: String;
         /// Free annotations.
-        "annotations" annotations: BTreeMap<String, String>;
+        "annotations" annotations: TextMap;
     }
 }
 
@@ -75,7 +75,7 @@ impl Older for Policy {
             "" | DEFAULT_TIER => (name, DEFAULT_TIER.into()),
             _ => (format!("{tier}.{name}"), tier),
         };
-        let labels = [(TIER_LABEL.into(), tier.clone())].into();
+        let labels = [(TIER_LABEL.into(), tier.as_str().into())].into();
         let spec = v3::GlobalNetworkPolicySpec {
             tier,
             order: spec.order,
@@ -120,7 +120,7 @@ model! {
         /// Tags that its endpoints get.
         "tags" tags: Vec<String>;
         /// Labels that its endpoints get.
-        "labels" labels: BTreeMap<String, String>;
+        "labels" labels: TextMap;
     }
 }
 
@@ -144,7 +144,7 @@ impl Older for Profile {
                 );
                 return Err(Fault::value(format!("metadata.tags[{index}]"), Some(tag), reason));
             }
-            labels_to_apply.insert(tag, String::new());
+            labels_to_apply.insert(tag.into(), Text::default());
         }
         let spec = v3::ProfileSpec {
             ingress: self.spec.ingress.into_iter().map(Into::into).collect(),

@@ -205,7 +205,7 @@ impl Older for Node {
         });
         let spec = v3::NodeSpec { bgp: bgp.transpose()?, orch_refs: self.spec.orch_refs, ..v3::NodeSpec::default() };
         let metadata = named(names::normalised(&self.metadata.name));
-        Ok(Resource::Node(v3::ReportedObject::new(metadata, spec)))
+        Ok(Resource::Node(v3::ReportedObject::new(metadata, spec).into()))
     }
 }
 

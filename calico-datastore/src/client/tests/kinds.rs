@@ -34,7 +34,7 @@ fn staged(name: &str, tier: &str) -> Resource {
 }
 
 fn node(name: &str, spec: NodeSpec) -> Resource {
-    Resource::Node(ReportedObject { metadata: metadata(name), spec, ..ReportedObject::default() })
+    Resource::Node(ReportedObject { metadata: metadata(name), spec, ..ReportedObject::default() }.into())
 }
 
 fn host_endpoint(name: &str, node: &str) -> Resource {

@@ -274,7 +274,7 @@ pub(super) async fn write(
             let _turn = turn;
             let begun = Instant::now();
             if let Some(metadata) = Arc::make_mut(&mut resource).metadata_mut() {
-                metadata.annotations.insert(SENT.into(), now().to_string());
+                metadata.annotations.insert(SENT.into(), now().to_string().into());
             }
             let committed = store.commit(Write::put(key, Precondition::None, resource, None).into()).await;
             committed.map(|_| micros(begun.elapsed()))
