@@ -20,11 +20,12 @@ use crate::{DatastoreError, Entry, Revision, Scan, Scope, document};
 /// Keys of the first page, which shows how large they are.
 const FIRST: usize = 500;
 
-/// Bytes of the others, about.
-const BYTES: usize = 4 << 20;
+/// Bytes of the others, about. The walk takes 0.4 µs for each key that is left: over 250 000 endpoints this is a second with pages of this
+/// size, and four with a quarter of it.
+const BYTES: usize = 16 << 20;
 
 /// Most keys of a page, however small: those that follow may be larger.
-const MOST: usize = 5_000;
+const MOST: usize = 20_000;
 
 /// Entries that are handed over at once.
 const CHUNK: usize = 128;
