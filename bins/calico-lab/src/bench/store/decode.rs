@@ -163,6 +163,8 @@ pub(super) async fn decode() -> Result<Decoded, LabError> {
         }
     }
     let present = model.iter().flatten().filter(|update| update.value.is_some()).count();
+    // The peer does not clear up behind itself either: that is the kernel's work.
+    std::mem::forget(model);
     Ok(Decoded {
         endpoints: u32::try_from(present).unwrap_or(u32::MAX),
         peak: usage::peak(),
