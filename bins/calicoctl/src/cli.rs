@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use calico_core::resource::{Kind, SUBDOMAIN, is_subdomain};
 use clap::builder::{PossibleValue, StringValueParser, TypedValueParser};
+use clap::error::{ContextKind, ContextValue};
 use clap::{Arg, ArgAction, Args, Parser, Subcommand};
 
 use crate::output::{Format, FormatParser};
@@ -42,9 +43,20 @@ Kinds (any case; singular, plural or short):
   clusterinformation (clusterinfo)      caliconodestatus (nodestatus)
   kubecontrollersconfiguration (kubecontrollersconfig)";
 
+/// Upstream's verbs that are not there yet, and where what they tell is to be found.
+const LATER: [(&str, &str); 3] =
+    [("ipam", ""), ("node", ": calico-node status tells how the agent of this host is"), ("cluster", "")];
+
+/// What is to be said of a command line that is wrong, beyond what the parser says.
+pub(crate) fn hint(error: &clap::Error) -> Option<String> {
+    let ContextValue::String(verb) = error.get(ContextKind::InvalidSubcommand)? else { return None };
+    let (verb, instead) = LATER.iter().find(|(later, _)| later == verb)?;
+    Some(format!("calicoctl {verb} comes with a later version{instead}"))
+}
+
 /// Reads and changes Calico's resources.
 #[derive(Debug, Parser)]
-#[command(name = "calicoctl", version, after_help = EXAMPLES, disable_help_subcommand = true, term_width = 100)]
+#[command(name = "calicoctl", version, after_help = EXAMPLES, term_width = 100)]
 pub(crate) struct Cli {
     /// Configuration file of kind CalicoAPIConfig [default: /etc/calico/calicoctl.cfg, if it exists]
     #[arg(short, long, global = true, value_name = "FILE")]

@@ -18,6 +18,8 @@ pub(crate) enum Failure {
     Message(String),
     /// `diff` found differences, and has printed them.
     Differs,
+    /// Nobody reads what is printed any more, as of `calicoctl get … | head`.
+    Unread,
     /// `diff` could not do its work.
     Trouble(Box<Self>),
 }
@@ -46,7 +48,7 @@ impl fmt::Display for Failure {
         match self {
             Self::Usage(message) => write!(f, "error: {message}\n\nFor more information, try 'calicoctl --help'."),
             Self::Message(message) => f.write_str(message),
-            Self::Differs => Ok(()),
+            Self::Differs | Self::Unread => Ok(()),
             Self::Trouble(failure) => failure.fmt(f),
             Self::Input(faults) => {
                 for (index, fault) in faults.kept().iter().enumerate() {
@@ -105,7 +107,7 @@ impl Failure {
         match self {
             // As diff(1): one means differences, and two that it is not known whether there are any.
             Self::Usage(_) | Self::Trouble(_) => Exit::Usage,
-            Self::Input(_) | Self::Message(_) | Self::Differs => Exit::Failure,
+            Self::Input(_) | Self::Message(_) | Self::Differs | Self::Unread => Exit::Failure,
         }
     }
 
@@ -117,6 +119,9 @@ impl Failure {
 
 impl From<std::io::Error> for Failure {
     fn from(error: std::io::Error) -> Self {
+        if error.kind() == std::io::ErrorKind::BrokenPipe {
+            return Self::Unread;
+        }
         Self::message(format_args!("failed to write output: {error}"))
     }
 }

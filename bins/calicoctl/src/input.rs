@@ -86,6 +86,9 @@ fn texts(file: &Path, options: &FileOptions, stdin: &mut dyn Read) -> Result<Vec
     }
     let read = |path: PathBuf| {
         let name = path.display().to_string();
+        if name.contains("://") && !path.exists() {
+            return Err(format!("{name} is a URL, and only files are read: curl -sSfL {name} | calicoctl … -f -"));
+        }
         let mut open = std::fs::File::open(&path).map_err(|error| format!("open {name}: {error}"))?;
         bounded(&name, &mut open).map(|text| (name, text))
     };

@@ -60,6 +60,9 @@ pub fn run(args: impl IntoIterator<Item = OsString>, io: Io<'_>) -> Exit {
             let text = error.render();
             if error.use_stderr() {
                 let _closed = write!(io.stderr, "{text}");
+                if let Some(hint) = cli::hint(&error) {
+                    let _closed = writeln!(io.stderr, "{hint}");
+                }
                 return Exit::Usage;
             }
             let written = write!(io.stdout, "{text}").and_then(|()| io.stdout.flush());
@@ -140,25 +143,50 @@ mod tests {
         }
     }
 
+    /// Whoever read it has gone.
+    struct Closed;
+
+    impl Write for Closed {
+        fn write(&mut self, _: &[u8]) -> std::io::Result<usize> {
+            Err(std::io::ErrorKind::BrokenPipe.into())
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    /// How it ends, and what it complains of.
+    fn printed_to(stdout: &mut dyn Write, words: &str) -> (Exit, String) {
+        let mut stderr = Vec::new();
+        let io = Io {
+            sources: Sources::default(),
+            stdin: &mut std::io::empty(),
+            stdout,
+            stderr: &mut stderr,
+            is_terminal: false,
+            store: Some(Arc::new(calico_datastore::memory::MemoryStore::new())),
+            clock: Arc::new(SystemClock),
+            ids: Arc::new(SystemIds::open().unwrap()),
+        };
+        let arguments = std::iter::once("calicoctl").chain(words.split(' ')).map(OsString::from);
+        (run(arguments, io), String::from_utf8(stderr).unwrap())
+    }
+
+    #[test]
+    fn nobody_is_told_that_nobody_reads() {
+        for words in ["get profiles -o yaml", "--help", "completion bash", "version"] {
+            assert_eq!(printed_to(&mut Closed, words), (Exit::Failure, String::new()), "{words}");
+        }
+    }
+
     #[test]
     fn output_that_stays_in_the_buffer_is_a_failure() {
         for words in
             ["get profile projectcalico-default-allow -o jsonpath={.metadata.name}", "--help", "completion bash"]
         {
-            let mut stderr = Vec::new();
-            let io = Io {
-                sources: Sources::default(),
-                stdin: &mut std::io::empty(),
-                stdout: &mut Full,
-                stderr: &mut stderr,
-                is_terminal: false,
-                store: Some(Arc::new(calico_datastore::memory::MemoryStore::new())),
-                clock: Arc::new(SystemClock),
-                ids: Arc::new(SystemIds::open().unwrap()),
-            };
-            let arguments = std::iter::once("calicoctl").chain(words.split(' ')).map(OsString::from);
-            assert_eq!(run(arguments, io), Exit::Failure, "{words}");
-            assert_eq!(String::from_utf8(stderr).unwrap(), "failed to write output: no space left\n", "{words}");
+            let told = "failed to write output: no space left\n".to_owned();
+            assert_eq!(printed_to(&mut Full, words), (Exit::Failure, told), "{words}");
         }
     }
 }

@@ -130,6 +130,7 @@ fn namespaces_must_agree() {
 fn files_that_cannot_be_read() {
     let cluster = Cluster::new();
     golden("bad-file.txt", &cluster.type_in("apply -f /nonexistent/policy.yaml", "").transcript());
+    golden("bad-url.txt", &cluster.type_in("apply -f https://example.org/policy.yaml", "").transcript());
     golden("bad-empty.txt", &cluster.type_in("apply -f -", "# nothing\n").transcript());
     assert_eq!(cluster.done("apply -f - --skip-empty", "# nothing\n"), "No resources specified\n");
     golden("bad-config.txt", &crate::common::type_in_environment("get nodes -c /nonexistent.cfg", &[]).transcript());
@@ -146,6 +147,7 @@ fn wrong_usage() {
     for (name, line) in [
         ("usage-no-verb", ""),
         ("usage-unknown-verb", "aply -f x"),
+        ("usage-later-verb", "node status"),
         ("usage-no-file", "apply"),
         ("usage-unknown-option", "get nodes --oputput yaml"),
         ("usage-bad-format", "get nodes -o xml"),
