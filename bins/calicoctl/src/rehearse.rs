@@ -39,7 +39,7 @@ pub(crate) async fn check(
                     break;
                 }
             }
-            Err(Refusal::Reserved(fault)) => faults.add(|| fault),
+            Err(Refusal::Reserved(fault)) => faults.add(|| *fault),
         }
     }
     if faults.is_empty() { Ok(()) } else { Err(Failure::Input(faults)) }
@@ -49,7 +49,7 @@ pub(crate) async fn check(
 enum Refusal {
     Client(ClientError),
     /// It is not the operator's to write, or not like this.
-    Reserved(InputFault),
+    Reserved(Box<InputFault>),
 }
 
 async fn tried(
@@ -61,7 +61,7 @@ async fn tried(
 ) -> Result<Rehearsed, Refusal> {
     let refused = |message: String, path: &str| {
         let place = Box::new(item.document.place(&Fault::value(path, None, "")));
-        Refusal::Reserved(InputFault::Refused { verb, kind: item.kind, message, place })
+        Refusal::Reserved(Box::new(InputFault::Refused { verb, kind: item.kind, message, place }))
     };
     let key = item.resource.key();
     if let Some(message) = key.as_ref().and_then(|key| protected::refusal(Operation::from(intent), key)) {
