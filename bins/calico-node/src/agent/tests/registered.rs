@@ -124,4 +124,12 @@ async fn a_locked_datastore_is_not_contradicted() {
     tokio::time::sleep(Duration::from_secs(15)).await;
     world.until("registered again", |status| has_address(&world) && status.notices.is_empty()).await;
     assert!(world.store.get(&own_key()).await.is_ok());
+
+    // Nor if the lock comes after the deletion was seen.
+    world.write(own_key(), Change::Delete).await;
+    world.until("told", told("somebody deleted Node(a)")).await;
+    set_ready(&world, false).await;
+    tokio::time::sleep(Duration::from_secs(600)).await;
+    assert!(world.store.get(&own_key()).await.is_err());
+    assert!(says_locked(&world.status().await) && !told("somebody deleted")(&world.status().await));
 }
