@@ -2,9 +2,10 @@
 
 use std::cmp::Ordering;
 
+use calico_core::resource::shown_number;
 use serde_json::Value;
 
-pub(super) const NAMES: [&str; 18] = [
+pub(super) const NAMES: [&str; 21] = [
     "and",
     "or",
     "not",
@@ -23,6 +24,9 @@ pub(super) const NAMES: [&str; 18] = [
     "joinAndTruncate",
     "config",
     "slice",
+    "html",
+    "js",
+    "urlquery",
 ];
 
 /// Widest field that `printf` fills.
@@ -49,6 +53,9 @@ pub(super) fn call(name: &str, values: &[Value], as_number: &str) -> Result<Valu
         ("slice", [value, from]) => slice(value, from, None),
         ("slice", [value, from, to]) => slice(value, from, Some(to)),
         ("print", values) => Ok(print(values).into()),
+        ("html", values) => Ok(print(values).chars().map(html).collect::<String>().into()),
+        ("js", values) => Ok(print(values).chars().map(js).collect::<String>().into()),
+        ("urlquery", values) => Ok(print(values).bytes().map(url).collect::<String>().into()),
         ("println", values) => Ok((values.iter().map(text).collect::<Vec<_>>().join(" ") + "\n").into()),
         ("printf", [Value::String(format), values @ ..]) => printf(format, values).map(Value::from),
         ("join", [items, Value::String(separator)]) => Ok(parts(items).join(separator).into()),
@@ -73,7 +80,39 @@ pub(super) fn text(value: &Value) -> String {
         Value::String(text) => text.clone(),
         Value::Array(items) => format!("[{}]", items.iter().map(text).collect::<Vec<_>>().join(" ")),
         Value::Object(_) => format!("map[{}]", pairs(value, ":").join(" ")),
+        Value::Number(number) if number.is_f64() => shown_number(number.as_f64().unwrap_or(0.0)),
         other => other.to_string(),
+    }
+}
+
+/// A character in HTML, as Go's package escapes it.
+fn html(character: char) -> String {
+    match character {
+        '\0' => "\u{fffd}".into(),
+        '"' | '\'' => format!("&#{};", u32::from(character)),
+        '&' => "&amp;".into(),
+        '<' => "&lt;".into(),
+        '>' => "&gt;".into(),
+        other => other.into(),
+    }
+}
+
+/// A character in text of JavaScript.
+fn js(character: char) -> String {
+    match character {
+        '\\' | '\'' | '"' => format!("\\{character}"),
+        '<' | '>' | '&' | '=' | '\0'..' ' => format!("\\u{:04X}", u32::from(character)),
+        other if other.is_control() && !other.is_ascii() => format!("\\u{:04X}", u32::from(other)),
+        other => other.into(),
+    }
+}
+
+/// A byte in the query of a URL.
+fn url(byte: u8) -> String {
+    match byte {
+        b' ' => "+".into(),
+        byte if byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte) => char::from(byte).into(),
+        byte => format!("%{byte:02X}"),
     }
 }
 
@@ -240,16 +279,22 @@ fn padded(shown: String, flags: &str, width: usize, is_number: bool) -> String {
 
 /// A value with Go's name of its type, as `printf` shows what does not fit.
 fn typed(value: &Value) -> String {
-    let name = match value {
-        Value::Null => return "<nil>".into(),
+    match value {
+        Value::Null => "<nil>".into(),
+        value => format!("{}={}", type_of(value), text(value)),
+    }
+}
+
+fn type_of(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "<nil>",
         Value::Bool(_) => "bool",
         Value::Number(number) if number.is_f64() => "float64",
         Value::Number(_) => "int",
         Value::String(_) => "string",
         Value::Array(_) => "[]interface {}",
         Value::Object(_) => "map[string]interface {}",
-    };
-    format!("{name}={}", text(value))
+    }
 }
 
 fn digits(text: &str) -> Result<(Option<usize>, &str), String> {
@@ -267,10 +312,48 @@ fn verb_text(verb: char, precision: Option<usize>, value: &Value) -> String {
         ('s', value) => text(value).chars().take(precision.unwrap_or(usize::MAX)).collect(),
         ('v', value) => text(value),
         ('q', Value::String(text)) => format!("{text:?}"),
-        ('d', Value::Number(number)) if number.as_i64().is_some() || number.as_u64().is_some() => number.to_string(),
-        ('x', Value::Number(number)) if number.as_u64().is_some() => format!("{:x}", number.as_u64().unwrap_or(0)),
-        ('f', Value::Number(number)) => format!("{:.*}", precision.unwrap_or(6), number.as_f64().unwrap_or(0.0)),
+        ('x' | 'X', Value::String(text)) => text.bytes().map(|byte| in_case(verb, format!("{byte:02x}"))).collect(),
         ('t', Value::Bool(value)) => value.to_string(),
+        ('T', value) => type_of(value).into(),
+        (_, Value::Number(number)) => {
+            let whole = number.as_i64().map(i128::from).or_else(|| number.as_u64().map(i128::from));
+            let shown = whole.and_then(|whole| whole_text(verb, whole));
+            let shown = shown.or_else(|| float_text(verb, precision, number.as_f64()?));
+            shown.unwrap_or_else(|| format!("%!{verb}({})", typed(value)))
+        }
         (_, value) => format!("%!{verb}({})", typed(value)),
     }
+}
+
+fn in_case(verb: char, text: String) -> String {
+    if verb.is_ascii_uppercase() { text.to_ascii_uppercase() } else { text }
+}
+
+/// A whole number by the verbs that whole numbers have.
+fn whole_text(verb: char, number: i128) -> Option<String> {
+    let sign = if number < 0 { "-" } else { "" };
+    let magnitude = number.unsigned_abs();
+    Some(match verb {
+        'd' => number.to_string(),
+        'x' | 'X' => in_case(verb, format!("{sign}{magnitude:x}")),
+        'o' => format!("{sign}{magnitude:o}"),
+        'b' => format!("{sign}{magnitude:b}"),
+        'c' => u32::try_from(number).ok().and_then(char::from_u32).unwrap_or(char::REPLACEMENT_CHARACTER).into(),
+        _ => return None,
+    })
+}
+
+/// A number by the verbs of those with a fraction. (Go has them for such only; a document does not tell which number is one.)
+fn float_text(verb: char, precision: Option<usize>, number: f64) -> Option<String> {
+    Some(match (verb, precision) {
+        ('f' | 'F', precision) => format!("{number:.*}", precision.unwrap_or(6)),
+        ('e' | 'E', precision) => {
+            let text = format!("{number:.*e}", precision.unwrap_or(6));
+            let (mantissa, exponent) = text.split_once('e')?;
+            let (sign, exponent) = exponent.strip_prefix('-').map_or(('+', exponent), |exponent| ('-', exponent));
+            in_case(verb, format!("{mantissa}e{sign}{exponent:0>2}"))
+        }
+        ('g' | 'G', None) => in_case(verb, shown_number(number)),
+        _ => return None,
+    })
 }

@@ -111,11 +111,11 @@ fn token(text: &str, glued: bool) -> Result<(Token, &str), String> {
             let (raw, rest) = after(1).split_once('`').ok_or("raw text without its end `")?;
             Ok((Token::Literal(raw.into()), rest))
         }
+        '\'' => character(after(1)),
         '-' | '+' | '.' | '0'..='9' => {
             let length = text.find(|c: char| !c.is_ascii_alphanumeric() && !"+-._".contains(c)).unwrap_or(text.len());
             let written = text.get(..length).unwrap_or_default();
-            let number: Option<Number> = written.trim_start_matches('+').parse().ok();
-            let number = number.ok_or_else(|| format!("{written} is not a number"))?;
+            let number = number(written).ok_or_else(|| format!("{written} is not a number"))?;
             Ok((Token::Literal(Value::Number(number)), after(length)))
         }
         _ => {
@@ -133,7 +133,84 @@ fn token(text: &str, glued: bool) -> Result<(Token, &str), String> {
     }
 }
 
-/// Text in double quotes, with Go's usual escapes.
+/// A number as Go writes it: decimal, hexadecimal, octal (also with a mere zero before it), binary, or with a fraction or exponent.
+fn number(written: &str) -> Option<Number> {
+    let digits = written.strip_prefix(['+', '-']).unwrap_or(written);
+    let is_outside = |place: Option<usize>| {
+        let byte = place.and_then(|place| digits.as_bytes().get(place));
+        !byte.is_some_and(u8::is_ascii_alphanumeric)
+    };
+    // An underscore stands between digits, or behind what says the base.
+    if digits.match_indices('_').any(|(at, _)| is_outside(at.checked_sub(1)) || is_outside(at.checked_add(1))) {
+        return None;
+    }
+    let digits = digits.replace('_', "");
+    let (rest, radix) = match digits.as_bytes() {
+        [b'0', b'x' | b'X', ..] => (digits.get(2..)?, 16),
+        [b'0', b'o' | b'O', ..] => (digits.get(2..)?, 8),
+        [b'0', b'b' | b'B', ..] => (digits.get(2..)?, 2),
+        [b'0', rest @ ..] if !rest.is_empty() && rest.iter().all(u8::is_ascii_digit) => (digits.get(1..)?, 8),
+        _ => (digits.as_str(), 10),
+    };
+    let whole = Some(rest).filter(|rest| !rest.starts_with(['+', '-']));
+    let whole = whole.and_then(|rest| u64::from_str_radix(rest, radix).ok());
+    match (whole, written.starts_with('-')) {
+        (Some(whole), false) => Some(whole.into()),
+        (Some(whole), true) => 0_i64.checked_sub_unsigned(whole).map(Number::from),
+        // Rust would take words such as "inf".
+        (None, _) if radix == 10 && digits.bytes().all(|byte| byte.is_ascii_digit() || b".eE+-".contains(&byte)) => {
+            let number = written.replace('_', "").parse::<f64>().ok()?;
+            Number::from_f64(number).filter(|_| digits.contains(['.', 'e', 'E']))
+        }
+        (None, _) => None,
+    }
+}
+
+/// A character in single quotes, behind the first: its number.
+fn character(text: &str) -> Result<(Token, &str), String> {
+    let malformed = "a character in single quotes is one, or an escape";
+    let mut characters = text.char_indices();
+    let one = match characters.next().ok_or(malformed)? {
+        (_, '\'' | '\n') => return Err(malformed.into()),
+        (_, '\\') => escaped(&mut characters, '\'')?,
+        (_, one) => one,
+    };
+    match characters.next() {
+        Some((at, '\'')) => {
+            Ok((Token::Literal(u32::from(one).into()), text.get(at.saturating_add(1)..).unwrap_or_default()))
+        }
+        _ => Err(malformed.into()),
+    }
+}
+
+/// What stands behind a backslash in text or in a character, which `quote` ends.
+fn escaped(characters: &mut impl Iterator<Item = (usize, char)>, quote: char) -> Result<char, String> {
+    let (_, first) = characters.next().ok_or("text in quotes without its end")?;
+    let (length, radix) = match first {
+        'a' => return Ok('\u{7}'),
+        'b' => return Ok('\u{8}'),
+        'f' => return Ok('\u{c}'),
+        'n' => return Ok('\n'),
+        'r' => return Ok('\r'),
+        't' => return Ok('\t'),
+        'v' => return Ok('\u{b}'),
+        '\\' => return Ok('\\'),
+        own if own == quote => return Ok(own),
+        'x' => (2, 16),
+        'u' => (4, 16),
+        'U' => (8, 16),
+        '0'..='7' => (2, 8),
+        other => return Err(format!("unknown escape \\{other} in text")),
+    };
+    let mut digits: String = Some(first).filter(|_| radix == 8).into_iter().collect();
+    digits.extend(characters.take(length).map(|(_, digit)| digit));
+    let number = u32::from_str_radix(&digits, radix).ok().filter(|_| !digits.starts_with('+'));
+    // Bytes beyond ASCII would be part of a character, or of none.
+    let number = number.filter(|number| length > 2 || *number < 128);
+    number.and_then(char::from_u32).ok_or_else(|| format!("\\{first}{digits} in text is no character"))
+}
+
+/// Text in double quotes, with Go's escapes.
 fn quoted(text: &str) -> Result<(Token, &str), String> {
     let mut value = String::new();
     let mut characters = text.char_indices().skip(1);
@@ -141,13 +218,7 @@ fn quoted(text: &str) -> Result<(Token, &str), String> {
         match next {
             '"' => return Ok((Token::Literal(value.into()), text.get(at + 1..).unwrap_or_default())),
             '\n' => break,
-            '\\' => match characters.next().map(|(_, escaped)| escaped) {
-                Some('n') => value.push('\n'),
-                Some('t') => value.push('\t'),
-                Some(literal @ ('"' | '\\' | '\'')) => value.push(literal),
-                Some(other) => return Err(format!("unknown escape \\{other} in text")),
-                None => break,
-            },
+            '\\' => value.push(escaped(&mut characters, '"')?),
             other => value.push(other),
         }
     }

@@ -1,11 +1,17 @@
-//! A documented part of Go's template language, for `-o go-template=`: upstream's scripts use it.
+//! Go's template language, for `-o go-template=`: upstream's scripts use it.
 //!
-//! In comes a template, parsed once, and the documents that were found; out comes text. There are fields, variables, pipelines, `if`,
-//! `range`, `with`, and the functions of [`functions`]; there is no `define`, `template`, `block`, `break` or `continue`. Upstream's
-//! templates run over its Go values, ours over documents: fields are found by their name in the document in any case (`.Spec.CIDR` is
-//! `cidr`), `.ObjectMeta` and `.ListMeta` are `metadata`, whose fields need not be preceded by it. What is absent is nothing: it prints
-//! nothing, is false, has no length, and equals zero and the empty text. No template makes this program panic, run for ever or fill
-//! the memory: one that costs more than any output is worth is stopped.
+//! In comes a template, parsed once, and the documents that were found; out comes text. The language is that of Go's `text/template`,
+//! with these differences:
+//!
+//! - There is no `call`, since documents hold no functions, no complex number, and no hexadecimal fraction.
+//! - Upstream's templates run over its Go values, ours over documents: fields are found by their name in the document in any case
+//!   (`.Spec.CIDR` is `cidr`), `.ObjectMeta` and `.ListMeta` are `metadata`, whose fields need not be preceded by it. There are no
+//!   methods. A whole number is one, also where Go has a `float64` (of an order of a million Go prints `1e+06`).
+//! - What is absent is nothing: it prints nothing, is false, has no length, and equals zero and the empty text.
+//! - `printf` knows the verbs `v s q d x X o b c e E f F g G t T %`, the flags `-`, `0`, `+`, width and precision as digits; no
+//!   indexes of arguments.
+//! - No template makes this program panic, run for ever or fill the memory: one that costs more than any output is worth is stopped,
+//!   and templates call each other some dozens deep, not 100 000.
 
 mod evaluate;
 mod functions;
@@ -14,11 +20,18 @@ mod parse;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeMap;
+
 use serde_json::Value;
 
-/// A template.
+/// A template: itself, under the name that upstream gives it, and those that it defines.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Template(Vec<Node>);
+pub(crate) struct Template(Templates);
+
+type Templates = BTreeMap<String, Vec<Node>>;
+
+/// Name of the template that is carried out.
+const MAIN: &str = "get";
 
 /// Part of a template, and the line it stands on.
 #[derive(Debug, Clone, PartialEq)]
@@ -33,25 +46,38 @@ enum Part {
     Print(Pipeline),
     /// A new variable, or another value for one.
     Set {
-        variable: String,
-        is_new: bool,
+        variable: Variable,
         value: Pipeline,
     },
     /// `if`, or `with`, which makes the value the dot.
     When {
         is_with: bool,
-        variable: Option<String>,
+        variable: Option<Variable>,
         value: Pipeline,
         then: Vec<Node>,
         otherwise: Vec<Node>,
     },
     Range {
-        key: Option<String>,
-        element: Option<String>,
+        key: Option<Variable>,
+        element: Option<Variable>,
         over: Pipeline,
         body: Vec<Node>,
         otherwise: Vec<Node>,
     },
+    /// Another template, over a value, or over nothing.
+    Call {
+        name: String,
+        value: Option<Pipeline>,
+    },
+    Break,
+    Continue,
+}
+
+/// A variable that a value goes to.
+#[derive(Debug, Clone, PartialEq)]
+struct Variable {
+    name: String,
+    is_new: bool,
 }
 
 /// Commands, each given the result of the one before as its last argument.

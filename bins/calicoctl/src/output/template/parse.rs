@@ -1,5 +1,6 @@
 //! Tokens to templates.
 
+use std::collections::BTreeMap;
 use std::iter::Peekable;
 use std::vec::IntoIter;
 
@@ -7,21 +8,24 @@ use serde_json::Value;
 
 use super::functions;
 use super::lex::{Piece, Token, pieces};
-use super::{Base, Command, Node, Operand, Part, Pipeline};
+use super::{Base, Command, MAIN, Node, Operand, Part, Pipeline, Templates, Variable};
 
 /// Deepest nesting of blocks and parentheses: what is parsed and carried out by recursion must end.
 const MAX_DEPTH: usize = 50;
 
-/// Parses a template.
-pub(super) fn template(text: &str) -> Result<Vec<Node>, String> {
+/// Parses a template, and those that it defines.
+pub(super) fn template(text: &str) -> Result<Templates, String> {
     let told = |(line, reason): (usize, String)| format!("template: line {line}: {reason}");
-    let mut pieces = pieces(text).map_err(told)?.into_iter();
-    let (nodes, end) = block(&mut pieces, 1, 0).map_err(told)?;
+    let pieces = pieces(text).map_err(told)?.into_iter();
+    let mut parser = Parser { pieces, templates: BTreeMap::new(), ranges: 0 };
+    let (nodes, end) = parser.block(1, 0).map_err(told)?;
     match end {
-        Stop::Text => Ok(nodes),
-        Stop::Else { line, .. } => Err(told((line, "else without if, range or with".into()))),
-        Stop::End { line } => Err(told((line, "end without if, range or with".into()))),
+        Stop::Text => {}
+        Stop::Else { line, .. } => return Err(told((line, "else without if, range or with".into()))),
+        Stop::End { line } => return Err(told((line, "end without if, range or with".into()))),
     }
+    parser.define(MAIN.to_owned(), nodes).map_err(|reason| told((1, reason)))?;
+    Ok(parser.templates)
 }
 
 type Located<T> = Result<T, (usize, String)>;
@@ -33,93 +37,175 @@ enum Stop {
     Else { line: usize, tokens: Tokens },
 }
 
-/// Nodes up to the end of the block that was opened on a line.
-fn block(pieces: &mut IntoIter<Piece>, opened: usize, depth: usize) -> Located<(Vec<Node>, Stop)> {
-    if depth > MAX_DEPTH {
-        return Err((opened, "nested too deeply".into()));
-    }
-    let mut nodes = Vec::new();
-    while let Some(piece) = pieces.next() {
-        let (line, tokens) = match piece {
-            Piece::Text(text) => {
-                nodes.push(Node { line: opened, part: Part::Text(text) });
-                continue;
-            }
-            Piece::Action { line, tokens } => (line, tokens),
-        };
-        let mut tokens = Tokens { tokens: tokens.into_iter().peekable(), depth };
-        let at = |reason: String| (line, reason);
-        let part = match tokens.keyword().as_deref() {
-            Some("end") => {
-                tokens.finish().map_err(at)?;
-                return Ok((nodes, Stop::End { line }));
-            }
-            Some("else") => return Ok((nodes, Stop::Else { line, tokens })),
-            Some(word @ ("if" | "with")) => when(word == "with", tokens, pieces, line, depth)?,
-            Some("range") => range(tokens, pieces, line, depth)?,
-            Some(word) => return Err(at(format!("{word} is not supported"))),
-            None => simple(tokens).map_err(at)?,
-        };
-        nodes.push(Node { line, part });
-    }
-    Ok((nodes, Stop::Text))
+struct Parser {
+    pieces: IntoIter<Piece>,
+    templates: Templates,
+    /// How many ranges are open in the present template.
+    ranges: usize,
 }
 
+impl Parser {
+    /// Nodes up to the end of the block that was opened on a line.
+    fn block(&mut self, opened: usize, depth: usize) -> Located<(Vec<Node>, Stop)> {
+        if depth > MAX_DEPTH {
+            return Err((opened, "nested too deeply".into()));
+        }
+        let mut nodes = Vec::new();
+        while let Some(piece) = self.pieces.next() {
+            let (line, tokens) = match piece {
+                Piece::Text(text) => {
+                    nodes.push(Node { line: opened, part: Part::Text(text) });
+                    continue;
+                }
+                Piece::Action { line, tokens } => (line, tokens),
+            };
+            let mut tokens = Tokens { tokens: tokens.into_iter().peekable(), depth };
+            let at = |reason: String| (line, reason);
+            let part = match tokens.keyword().as_deref() {
+                Some("end") => {
+                    tokens.finish().map_err(at)?;
+                    return Ok((nodes, Stop::End { line }));
+                }
+                Some("else") => return Ok((nodes, Stop::Else { line, tokens })),
+                Some(word @ ("if" | "with")) => self.when(word == "with", tokens, line, depth)?,
+                Some("range") => self.range(tokens, line, depth)?,
+                Some("define") if depth > 0 => return Err(at("define stands in no other block".into())),
+                Some("define") => {
+                    self.definition(tokens, line)?;
+                    continue;
+                }
+                Some("template") => call(tokens).map_err(at)?,
+                Some("block") => self.own_block(tokens, line, depth)?,
+                Some(word @ ("break" | "continue")) => {
+                    tokens.finish().map_err(at)?;
+                    if self.ranges == 0 {
+                        return Err(at(format!("{word} outside of range")));
+                    }
+                    if word == "break" { Part::Break } else { Part::Continue }
+                }
+                Some(_) | None => simple(tokens).map_err(at)?,
+            };
+            nodes.push(Node { line, part });
+        }
+        Ok((nodes, Stop::Text))
+    }
+
+    fn when(&mut self, is_with: bool, mut tokens: Tokens, line: usize, depth: usize) -> Located<Part> {
+        let at = |reason: String| (line, reason);
+        let (mut variables, value) = tokens.assignment().map_err(at)?;
+        tokens.finish().map_err(at)?;
+        if variables.len() > 1 {
+            return Err(at(TWO_VARIABLES.into()));
+        }
+        let (then, end) = self.block(line, depth + 1)?;
+        let otherwise = self.otherwise(end, line, depth, Some(if is_with { "with" } else { "if" }))?;
+        Ok(Part::When { is_with, variable: variables.pop(), value, then, otherwise })
+    }
+
+    fn range(&mut self, mut tokens: Tokens, line: usize, depth: usize) -> Located<Part> {
+        let at = |reason: String| (line, reason);
+        let (mut variables, over) = tokens.assignment().map_err(at)?;
+        tokens.finish().map_err(at)?;
+        let element = variables.pop();
+        let key = variables.pop();
+        self.ranges += 1;
+        let (body, end) = self.block(line, depth + 1)?;
+        self.ranges -= 1;
+        let otherwise = self.otherwise(end, line, depth, None)?;
+        Ok(Part::Range { key, element, over, body, otherwise })
+    }
+
+    /// What is done instead, up to the end of the whole. Behind `else`, the word that may go on with another block.
+    fn otherwise(&mut self, end: Stop, opened: usize, depth: usize, chain: Option<&str>) -> Located<Vec<Node>> {
+        let (line, mut tokens) = match end {
+            Stop::End { .. } => return Ok(Vec::new()),
+            Stop::Text => return Err((opened, UNENDED.into())),
+            Stop::Else { line, tokens } => (line, tokens),
+        };
+        let word = tokens.keyword();
+        match word.as_deref() {
+            // An end ends the whole chain, so it is the end of the inner block.
+            Some(word) if chain == Some(word) => {
+                let part = self.when(word == "with", tokens, line, depth + 1)?;
+                Ok(vec![Node { line, part }])
+            }
+            Some(word) => Err((line, format!("unexpected {word} after else"))),
+            None => {
+                tokens.finish().map_err(|reason| (line, reason))?;
+                match self.block(line, depth + 1)? {
+                    (nodes, Stop::End { .. }) => Ok(nodes),
+                    (_, Stop::Else { line, .. }) => Err((line, "a second else".into())),
+                    (_, Stop::Text) => Err((line, UNENDED.into())),
+                }
+            }
+        }
+    }
+
+    /// A template of its own, which is not part of the one around.
+    fn definition(&mut self, mut tokens: Tokens, line: usize) -> Located<()> {
+        let at = |reason: String| (line, reason);
+        let name = tokens.name().map_err(at)?;
+        tokens.finish().map_err(at)?;
+        self.body(name, line, 0)
+    }
+
+    /// As a definition, and then that template.
+    fn own_block(&mut self, mut tokens: Tokens, line: usize, depth: usize) -> Located<Part> {
+        let at = |reason: String| (line, reason);
+        let name = tokens.name().map_err(at)?;
+        let value = tokens.pipeline().map_err(at)?;
+        tokens.finish().map_err(at)?;
+        self.body(name.clone(), line, depth)?;
+        Ok(Part::Call { name, value: Some(value) })
+    }
+
+    fn body(&mut self, name: String, line: usize, depth: usize) -> Located<()> {
+        let ranges = std::mem::take(&mut self.ranges);
+        let body = match self.block(line, depth + 1)? {
+            (nodes, Stop::End { .. }) => nodes,
+            (_, Stop::Else { line, .. }) => return Err((line, "else without if, range or with".into())),
+            (_, Stop::Text) => return Err((line, UNENDED.into())),
+        };
+        self.ranges = ranges;
+        self.define(name, body).map_err(|reason| (line, reason))
+    }
+
+    /// As in Go, one that is empty gives way to one that is not, whichever comes first.
+    fn define(&mut self, name: String, nodes: Vec<Node>) -> Result<(), String> {
+        let is_empty = |nodes: &[Node]| {
+            nodes.iter().all(|node| matches!(&node.part, Part::Text(text) if text.trim_ascii().is_empty()))
+        };
+        match self.templates.get(&name) {
+            Some(earlier) if !is_empty(earlier) && !is_empty(&nodes) => {
+                Err(format!("multiple definition of template {name:?}"))
+            }
+            Some(earlier) if !is_empty(earlier) => Ok(()),
+            _ => {
+                self.templates.insert(name, nodes);
+                Ok(())
+            }
+        }
+    }
+}
+
+const UNENDED: &str = "a block without its end";
+const TWO_VARIABLES: &str = "two variables are for range only";
+
 fn simple(mut tokens: Tokens) -> Result<Part, String> {
-    let (mut variables, is_new, value) = tokens.assignment()?;
+    let (mut variables, value) = tokens.assignment()?;
     tokens.finish()?;
     match (variables.pop(), variables.is_empty()) {
         (None, _) => Ok(Part::Print(value)),
-        (Some(variable), true) => Ok(Part::Set { variable, is_new, value }),
-        (Some(_), false) => Err("two variables are for range only".into()),
+        (Some(variable), true) => Ok(Part::Set { variable, value }),
+        (Some(_), false) => Err(TWO_VARIABLES.into()),
     }
 }
 
-fn when(is_with: bool, mut tokens: Tokens, pieces: &mut IntoIter<Piece>, line: usize, depth: usize) -> Located<Part> {
-    let at = |reason: String| (line, reason);
-    let (mut variables, _, value) = tokens.assignment().map_err(at)?;
-    tokens.finish().map_err(at)?;
-    let variable = variables.pop();
-    let (then, end) = block(pieces, line, depth + 1)?;
-    let otherwise = otherwise(end, pieces, line, depth, true)?;
-    Ok(Part::When { is_with, variable, value, then, otherwise })
-}
-
-fn range(mut tokens: Tokens, pieces: &mut IntoIter<Piece>, line: usize, depth: usize) -> Located<Part> {
-    let at = |reason: String| (line, reason);
-    let (mut variables, _, over) = tokens.assignment().map_err(at)?;
-    tokens.finish().map_err(at)?;
-    let element = variables.pop();
-    let key = variables.pop();
-    let (body, end) = block(pieces, line, depth + 1)?;
-    let otherwise = otherwise(end, pieces, line, depth, false)?;
-    Ok(Part::Range { key, element, over, body, otherwise })
-}
-
-/// What is done instead, up to the end of the whole.
-fn otherwise(end: Stop, pieces: &mut IntoIter<Piece>, opened: usize, depth: usize, chains: bool) -> Located<Vec<Node>> {
-    let (line, mut tokens) = match end {
-        Stop::End { .. } => return Ok(Vec::new()),
-        Stop::Text => return Err((opened, "a block without its end".into())),
-        Stop::Else { line, tokens } => (line, tokens),
-    };
-    let word = tokens.keyword();
-    match word.as_deref() {
-        // An end ends the whole chain, so it is the end of the inner block.
-        Some(word @ ("if" | "with")) if chains => {
-            let part = when(word == "with", tokens, pieces, line, depth + 1)?;
-            Ok(vec![Node { line, part }])
-        }
-        Some(word) => Err((line, format!("unexpected {word} after else"))),
-        None => {
-            tokens.finish().map_err(|reason| (line, reason))?;
-            match block(pieces, line, depth + 1)? {
-                (nodes, Stop::End { .. }) => Ok(nodes),
-                (_, Stop::Else { line, .. }) => Err((line, "a second else".into())),
-                (_, Stop::Text) => Err((line, "a block without its end".into())),
-            }
-        }
-    }
+fn call(mut tokens: Tokens) -> Result<Part, String> {
+    let name = tokens.name()?;
+    let value = if tokens.is_at_end() { None } else { Some(tokens.pipeline()?) };
+    tokens.finish()?;
+    Ok(Part::Call { name, value })
 }
 
 const KEYWORDS: [&str; 10] = ["if", "else", "end", "range", "with", "define", "template", "block", "break", "continue"];
@@ -142,12 +228,25 @@ impl Tokens {
         self.tokens.next().map_or(Ok(()), |token| Err(format!("unexpected {}", shown(&token))))
     }
 
+    fn is_at_end(&mut self) -> bool {
+        self.tokens.peek().is_none()
+    }
+
+    /// The name of a template, which is text.
+    fn name(&mut self) -> Result<String, String> {
+        match self.tokens.next() {
+            Some(Token::Literal(Value::String(name))) => Ok(name),
+            Some(token) => Err(format!("expected the name of a template in quotes, not {}", shown(&token))),
+            None => Err("expected the name of a template in quotes".into()),
+        }
+    }
+
     fn accept(&mut self, sign: &'static str) -> bool {
         self.tokens.next_if_eq(&Token::Sign(sign)).is_some()
     }
 
-    /// A pipeline, with the variables that it is given to: whether these are new.
-    fn assignment(&mut self) -> Result<(Vec<String>, bool, Pipeline), String> {
+    /// A pipeline, with the variables that it is given to.
+    fn assignment(&mut self) -> Result<(Vec<Variable>, Pipeline), String> {
         let mut ahead = self.tokens.clone();
         let mut variables = Vec::new();
         while let Some(Token::Variable(name)) = ahead.next() {
@@ -156,12 +255,14 @@ impl Tokens {
                 Some(Token::Sign(",")) if variables.len() < 2 => {}
                 Some(Token::Sign(sign @ (":=" | "="))) if variables.iter().all(|name| !name.is_empty()) => {
                     self.tokens = ahead;
-                    return Ok((variables, sign == ":=", self.pipeline()?));
+                    let is_new = sign == ":=";
+                    let variables = variables.into_iter().map(|name| Variable { name, is_new }).collect();
+                    return Ok((variables, self.pipeline()?));
                 }
                 _ => break,
             }
         }
-        Ok((Vec::new(), false, self.pipeline()?))
+        Ok((Vec::new(), self.pipeline()?))
     }
 
     fn pipeline(&mut self) -> Result<Pipeline, String> {

@@ -92,8 +92,12 @@ fn what_is_wrong_is_said() {
         ("{{end}}", "line 1: end without if, range or with"),
         ("{{else}}", "line 1: else without if, range or with"),
         ("{{if .}}{{else}}{{else}}{{end}}", "line 1: a second else"),
-        ("{{define \"x\"}}{{end}}", "line 1: define is not supported"),
-        ("{{ html . }}", "line 1: function html is not supported; there are: and, or,"),
+        ("{{if 1}}\n{{define \"x\"}}{{end}}{{end}}", "line 2: define stands in no other block"),
+        ("{{define x}}{{end}}", "line 1: expected the name of a template in quotes, not x"),
+        ("\n{{template \"x\"}}", "line 2: template \"x\" not defined"),
+        ("{{define \"x\"}}\n{{index . 5}}{{end}}{{template \"x\" .}}", "line 2: index: index out of range: 5 of 1"),
+        ("{{break}}", "line 1: break outside of range"),
+        ("{{ call . }}", "line 1: function call is not supported; there are: and, or,"),
         ("{{.A", "line 1: an action without its end }}"),
         ("{{\"a}}", "line 1: text in quotes without its end"),
         ("{{.A .B}}", "line 1: only a function takes arguments"),
@@ -101,7 +105,7 @@ fn what_is_wrong_is_said() {
         ("{{$x}}", "line 1: undefined variable $x"),
         ("\n\n{{index . 5}}", "line 3: index: index out of range: 5 of 1"),
         ("{{eq 1 \"a\"}}", "line 1: eq: incompatible types for comparison: 1 and a"),
-        ("{{range 5}}{{end}}", "line 1: range can't iterate over 5"),
+        ("{{range 5.5}}{{end}}", "line 1: range can't iterate over 5.5"),
         ("{{printf \"%5000d\" 1}}", "line 1: printf: wider than 1000"),
         ("{{(1}}", "line 1: expected )"),
         ("{{}}", "line 1: expected a value"),
@@ -121,12 +125,56 @@ fn a_template_without_an_end_is_stopped() {
     let cheap = |template: &str| evaluate::render(&Template::parse(template).unwrap().0, &items, "", 1 << 20);
     let ranges = format!("{}x{}", "{{range $}}".repeat(50), "{{end}}".repeat(50));
     let doubling = format!("{{{{$x := \"ab\"}}}}{}", "{{$x = print $x $x}}".repeat(60));
+    let count = "{{range 9223372036854775807}}{{end}}".to_owned();
+    let tree = "{{define \"t\"}}{{range 2}}{{range 9999999999}}{{template \"t\"}}{{end}}{{end}}{{end}}{{range 9999999999}}{{end}}".to_owned();
     let long = format!("{{{{range .}}}}{{{{range $}}}}{}{{{{end}}}}{{{{end}}}}", "x".repeat(1000));
-    for template in [ranges, doubling, long] {
+    for template in [ranges, doubling, count, tree, long] {
         let error = cheap(&template).unwrap_err();
         assert!(error.starts_with("template: line 1: it does not come to an end"), "{error}");
     }
     assert_eq!(cheap("{{range .}}{{.}}{{end}}").unwrap().len(), 190);
+}
+
+/// Calls of templates by each other go no deeper than the stack allows, whatever is around them.
+#[test]
+fn templates_that_call_themselves_are_stopped() {
+    let deep = format!("{}{{{{template \"x\" .}}}}{}", "{{with 1}}".repeat(40), "{{end}}".repeat(40));
+    for body in ["{{template \"x\" .}}", "{{if 1}}{{template \"y\" .}}{{end}}", &deep] {
+        let template = format!(
+            "{{{{define \"x\"}}}}{body}{{{{end}}}}{{{{define \"y\"}}}}{body}{{{{end}}}}{{{{template \"x\" .}}}}"
+        );
+        let error = rendered(&template).unwrap_err();
+        assert!(error.contains("blocks and templates within each other"), "{error}");
+    }
+    let counted =
+        "{{define \"x\"}}{{len .}}{{if .}}{{template \"x\" (slice . 1)}}{{end}}{{end}}{{template \"x\" \"abcdefghi\"}}";
+    assert_eq!(rendered(counted).unwrap(), "9876543210");
+}
+
+/// Each template with what Go's `text/template` makes of it, over the same documents; null where it refuses it.
+#[test]
+fn templates_answer_as_gos() {
+    let documents = json!([{"kind": "IPPoolList", "metadata": {"resourceVersion": "7"}, "items": [
+        {
+            "kind": "IPPool",
+            "metadata": {"name": "a", "labels": {"zone": "x", "area": "1"}},
+            "spec": {
+                "cidr": "10.0.0.0/8", "natOutgoing": true, "nets": ["n1", "n2", "n3"], "order": 12.5,
+                "depth": {"depth": {"depth": {"leaf": "end"}}},
+            },
+        },
+        {
+            "kind": "IPPool",
+            "metadata": {"name": "b", "namespace": "shop"},
+            "spec": {"cidr": "10.1.0.0/16", "blockSize": 26, "nets": [], "natOutgoing": false},
+        },
+    ]}]);
+    let facts: Vec<(String, Option<String>)> = serde_json::from_str(include_str!("go.json")).unwrap();
+    assert!(facts.iter().filter(|(_, text)| text.is_some()).count() > 80 && facts.len() > 140);
+    for (template, expected) in facts {
+        let found = Template::parse(&template).and_then(|template| template.render(&documents, ""));
+        assert_eq!(found.as_ref().ok(), expected.as_ref(), "{template}: {found:?}");
+    }
 }
 
 proptest! {
@@ -134,7 +182,8 @@ proptest! {
     #[test]
     fn any_text_has_an_answer(words in prop::collection::vec(prop::sample::select(vec![
         "{{", "}}", "{{-", "-}}", " ", "if ", "else ", "end ", "range ", "with ", ".", ".Items", ".Name", "$", "$x", ":=", "=", ",", "|",
-        "(", ")", "\"%s%d\"", "`", "\"", "1", "-1", "1e999", "index ", "printf ", "slice ", "join ", "len ", "/*", "*/", "é", "\n", "%",
+        "(", ")", "\"%s%d\"", "`", "\"", "1", "-1", "1e999", "index ", "printf ", "slice ", "join ", "len ",
+        "define ", "template ", "block ", "break", "continue", "\"x\"", "'", "/*", "*/", "é", "\n", "%",
     ]), 0..25)) {
         let _answer = rendered(&words.concat());
     }
