@@ -170,7 +170,7 @@ fn lost_on_writing(resource: &Resource, document: &Document) -> Option<String> {
         });
         (!is_kept).then(|| path.join("."))
     };
-    let paths: [&[&str]; 14] = [
+    let paths: [&[&str]; 16] = [
         &["kind"],
         &["apiVersion"],
         &["metadata", "uid"],
@@ -180,6 +180,8 @@ fn lost_on_writing(resource: &Resource, document: &Document) -> Option<String> {
         &["metadata", "ownerReferences"],
         &["metadata", "creationTimestamp"],
         &["metadata", "deletionTimestamp"],
+        &["spec", "order"],
+        &["spec", "types"],
         &["spec", "doNotTrack"],
         &["spec", "preDNAT"],
         &["spec", "applyOnForward"],
@@ -293,6 +295,9 @@ mod tests {
             (policy(r#""doNotTrack": "yes""#, named), Some("spec.doNotTrack")),
             (policy(r#""preDNAT": [1]"#, named), Some("spec.preDNAT")),
             (policy(r#""applyOnForward": "x""#, named), Some("spec.applyOnForward")),
+            (policy(r#""order": "first""#, named), Some("spec.order")),
+            (policy(r#""types": ["Ingress", "Later"]"#, named), Some("spec.types")),
+            (policy(r#""types": "Ingress", "ingress": []"#, named), Some("spec.types")),
             (policy(r#""order": 1"#, r#"{"name": "x", "labels": {"a": [1], "b": "c"}}"#), Some("metadata.labels")),
             (policy(r#""order": 1"#, r#"{"name": "x", "annotations": ["q"]}"#), Some("metadata.annotations")),
             (policy(r#""order": 1"#, r#"{"name": "x", "uid": 5}"#), Some("metadata.uid")),

@@ -11,8 +11,12 @@
 //! is meant for hosts alone (`doNotTrack` and the like) decides nothing if it cannot be read, but counts as a field that is not
 //! known. So do labels that a profile hands down.
 //!
-//! Only where a policy's own selectors, order, types or tier cannot be read is it refused altogether: whom it concerns is then
-//! anybody's guess. The header does not matter ([`header`]), nor what is reported of a tier.
+//! A policy whose order cannot be read stands before all others of its tier, and one whose types cannot be read governs both
+//! directions; either counts as a field that is not known. That is at least as strict as any order and any types: what it allows is
+//! left to the others, what it denies nobody allows before it.
+//!
+//! Only where a policy's own selectors or tier cannot be read is it refused altogether: whom it concerns is then anybody's guess.
+//! The header does not matter ([`header`]), nor what is reported of a tier.
 //!
 //! A network set keeps the prefixes that can be read: were it absent for one bad entry, rules that deny its members would deny
 //! nobody.
@@ -99,7 +103,7 @@ pub(super) fn salvage(
         }
         Err(further) if kind == Kind::Tier => without_status(rest, further, &mut of_header, read),
         Err(further) if is_set => salvage_nets(&rest, further, read),
-        Err(further) => salvage_rules(kind, &rest, further, read),
+        Err(further) => salvage_rules(kind, &rest, further, &mut of_header, read),
     };
     match found {
         Ok(mut resource) => {
@@ -135,6 +139,7 @@ fn salvage_rules(
     kind: Kind,
     document: &Value,
     faults: Vec<Fault>,
+    of_header: &mut Vec<Fault>,
     read: impl Fn(&Value) -> Result<Resource, Vec<Fault>>,
 ) -> Result<Resource, Vec<Fault>> {
     let mut findings = unknown_fields(kind, document);
@@ -151,6 +156,13 @@ fn salvage_rules(
         }
         match read(&rest) {
             Ok(mut resource) => {
+                if all.iter().any(|fault| fault.path == ORDER) {
+                    resource.stand_first();
+                }
+                if resource.rules().into_iter().flatten().next().is_none() {
+                    // Nothing else can carry it.
+                    of_header.extend(all);
+                }
                 findings.mark(&mut resource, document);
                 return Ok(resource);
             }
@@ -226,6 +238,16 @@ impl Resource {
         }
     }
 
+    /// Puts a policy before all others of its tier.
+    fn stand_first(&mut self) {
+        let order = match self {
+            Self::NetworkPolicy(object) => &mut object.spec.order,
+            Self::GlobalNetworkPolicy(object) => &mut object.spec.order,
+            _ => return,
+        };
+        *order = Some(f64::NEG_INFINITY);
+    }
+
     fn rules_mut(&mut self) -> [&mut [Rule]; 2] {
         match self {
             Self::NetworkPolicy(object) => [&mut object.spec.ingress, &mut object.spec.egress],
@@ -299,7 +321,9 @@ enum Part<'a> {
 }
 
 /// Fields of a specification without which its rules deny more or allow nothing, but still mean something.
-const FIELDS: [&str; 4] = ["doNotTrack", "preDNAT", "applyOnForward", "labelsToApply"];
+const FIELDS: [&str; 6] = ["doNotTrack", "preDNAT", "applyOnForward", "labelsToApply", "types", "order"];
+/// Path of a policy's place in its tier.
+const ORDER: &str = "spec.order";
 
 /// None if nobody knows whom the rest would concern.
 fn part(path: &str) -> Option<Part<'_>> {
@@ -309,7 +333,7 @@ fn part(path: &str) -> Option<Part<'_>> {
     }
     let name = path.strip_prefix("spec.")?;
     let list = LISTS.into_iter().find(|list| *list == name).map(Part::List);
-    list.or_else(|| FIELDS.into_iter().find(|field| name.split('.').next() == Some(field)).map(Part::Field))
+    list.or_else(|| FIELDS.into_iter().find(|field| name.split(['.', '[']).next() == Some(field)).map(Part::Field))
 }
 
 /// Takes what is at fault out of a document. Says whether that was possible and changed anything.
@@ -349,12 +373,17 @@ fn take_list(spec: &mut Map<String, Value>, list: &str) -> bool {
 }
 
 fn take_of_field(spec: &mut Map<String, Value>, field: &str) -> bool {
-    match spec.get_mut(field).and_then(Value::as_object_mut) {
-        Some(labels) if field == "labelsToApply" => {
+    match (field, spec.get_mut(field).and_then(Value::as_object_mut)) {
+        ("labelsToApply", Some(labels)) => {
             let before = labels.clone();
             header::keep_texts(labels);
             *labels != before
         }
+        ("types", _) => {
+            let both = json!(["Ingress", "Egress"]);
+            spec.insert(field.into(), both.clone()) != Some(both)
+        }
+        ("order", _) => spec.shift_remove(field).is_some(),
         // Flags that can be read but exclude each other are those of a policy for hosts.
         _ => !spec.get(field).is_some_and(Value::is_boolean) && spec.shift_remove(field).is_some(),
     }

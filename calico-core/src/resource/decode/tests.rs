@@ -83,7 +83,7 @@ fn every_fault_is_found_with_its_place() {
             {"action": "Deny", "protocol": "tcp"},
         ]},
     });
-    let faults = Resource::decode(Kind::GlobalNetworkPolicy, &document).unwrap_err();
+    let faults = stored(Kind::GlobalNetworkPolicy, &document).unwrap_err();
     assert_eq!(
         paths(&faults),
         [

@@ -4,7 +4,7 @@ use alloc::vec;
 use proptest::prelude::*;
 
 use super::*;
-use crate::resource::{Action, EntityRule, merge_unknown};
+use crate::resource::{Action, EntityRule, PolicyType, merge_unknown};
 
 const KIND: Kind = Kind::GlobalNetworkPolicy;
 
@@ -160,11 +160,39 @@ fn an_action_that_is_not_known_denies() {
 
 #[test]
 fn a_policy_that_may_concern_anybody_is_refused_with_all_its_faults() {
-    for (field, value) in [("selector", json!("a = 'b'")), ("order", json!("x")), ("types", json!(["Newer"]))] {
+    for (field, value) in [("selector", json!("a = 'b'")), ("namespaceSelector", json!(5)), ("tier", json!(5))] {
         let mut document = policy(json!({"action": "Reject"}));
         document["spec"][field] = value;
         let faults = Resource::decode(KIND, &document).unwrap_err();
         assert!(faults.iter().any(|fault| fault.path.starts_with(&["spec.", field].concat())), "{faults:?}");
+    }
+}
+
+/// As strict as it can have been meant: before all others of its tier, in both directions, and allowing nothing.
+#[test]
+fn a_policy_whose_place_or_directions_cannot_be_read_denies_first_and_everywhere() {
+    let both = [PolicyType::Ingress, PolicyType::Egress];
+    let one = [PolicyType::Ingress];
+    for (field, value, order, types) in [
+        ("order", json!("x"), Some(f64::NEG_INFINITY), &one[..]),
+        ("order", json!({"a": 1}), Some(f64::NEG_INFINITY), &one),
+        ("order", json!([1]), Some(f64::NEG_INFINITY), &one),
+        ("order", json!(true), Some(f64::NEG_INFINITY), &one),
+        ("types", json!(["Newer"]), None, &both),
+        ("types", json!(["Ingress", 5]), None, &both),
+        ("types", json!({"Ingress": true}), None, &both),
+        ("types", json!("Egress"), None, &both),
+    ] {
+        let mut document = policy(json!({"action": "Deny"}));
+        document["spec"][field] = value;
+        let resource = Resource::decode(KIND, &document).unwrap();
+        assert!(resource.rules().concat().iter().all(|rule| faults(rule)[0].starts_with(&["spec.", field].concat())));
+        let Resource::GlobalNetworkPolicy(policy) = &resource else { unreachable!("decoded as another kind") };
+        assert_eq!((policy.spec.order, &*policy.spec.types), (order, types), "{document}");
+        // Without a rule, too, it is known that it was not read in full.
+        document["spec"].as_object_mut().unwrap().shift_remove("ingress");
+        let resource = Resource::decode(KIND, &document).unwrap();
+        assert!(resource.is_partial() && !resource.metadata().unwrap().unread.is_empty(), "{document}");
     }
 }
 
