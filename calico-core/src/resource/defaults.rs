@@ -133,10 +133,10 @@ impl Resource {
     /// defaults. (Upstream says `default` even of a policy in another tier, against which its own filters by that label do not help.)
     pub fn fill_shown(&mut self) {
         let Some(tier) = self.tier().map(Text::from) else { return };
-        if let Some(metadata) = self.metadata_mut() {
-            if !metadata.labels.contains_key(TIER_LABEL) {
-                metadata.labels.insert(TIER_LABEL.into(), tier);
-            }
+        if let Some(metadata) = self.metadata_mut()
+            && !metadata.labels.contains_key(TIER_LABEL)
+        {
+            metadata.labels.insert(TIER_LABEL.into(), tier);
         }
     }
 

@@ -60,7 +60,7 @@ async fn a_record_that_cannot_be_read_stops_nothing_but_itself() {
     );
 
     // Mended without the agent's address, and registered with it at once.
-    world.put(own_key(), Resource::Node(ReportedObject::default())).await;
+    world.put(own_key(), Resource::Node(Box::default())).await;
     world.until("registered", |status| has_address(&world) && status.notices.is_empty()).await;
 
     // Unreadable under the running agent: the workload stays as it is, and the status says what is lost.
@@ -101,7 +101,7 @@ async fn a_node_that_is_deleted_is_made_again_and_later_each_time() {
     let mut bgp = NodeBgpSpec { ipv4_address: Some("10.0.0.7/24".parse().unwrap()), ..NodeBgpSpec::default() };
     bgp.as_number = Some("64999".parse().unwrap());
     let spec = NodeSpec { bgp: Some(bgp), ..NodeSpec::default() };
-    world.put(own_key(), Resource::Node(ReportedObject { spec, ..Default::default() })).await;
+    world.put(own_key(), Resource::Node(ReportedObject { spec, ..Default::default() }.into())).await;
     world.until("known", |status| status.notices.is_empty()).await;
     tokio::time::sleep(Duration::from_secs(600)).await;
     let stored = world.store.get(&own_key()).await.unwrap();
