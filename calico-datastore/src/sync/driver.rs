@@ -125,7 +125,7 @@ struct Follower {
     scope: Scope,
     inputs: mpsc::Sender<(ScopeId, Input)>,
     backoff: Backoff,
-    /// Why the last watch was lost, until the next listing.
+    /// Why the last watch was lost or could not be opened, until the next listing.
     lost: Option<String>,
     /// What the scope's objects say over and over: whoever keeps them all keeps it once.
     words: Words,
@@ -156,8 +156,9 @@ impl Follower {
             Ok(watch) => self.follow(watch).await?,
             Err(error @ DatastoreError::TooOld { .. }) => error,
             Err(error) => {
-                let retry_in = self.backoff.advance();
-                self.send(Input::Unwatched { reason: reason(&error), retry_in }).await?;
+                let (reason, retry_in) = (reason(&error), self.backoff.advance());
+                self.lost = Some(reason.clone());
+                self.send(Input::Unwatched { reason, retry_in }).await?;
                 tokio::time::sleep(retry_in).await;
                 return Ok(());
             }
@@ -192,7 +193,7 @@ impl Follower {
         Ok(Ok(scan.revision()))
     }
 
-    /// Begins a listing. After a watch that was lost it works at once, and that was all; or it fails, and says why. But a store that is
+    /// Begins a listing. After a watch that was lost or refused it works at once, and that was all; or it fails, and says why. But a store that is
     /// silent takes long to say that, and meanwhile nobody may believe that the picture is current.
     async fn begin(&self, lost: Option<String>) -> Result<Result<Box<dyn Scan>, DatastoreError>, Gone> {
         let mut scan = self.store.scan(&self.scope);
