@@ -20,15 +20,21 @@ async fn at(endpoint: &str) -> Arc<EtcdStore> {
     Arc::new(EtcdStore::connect(config).await.unwrap())
 }
 
-/// Follows some scopes as an agent does.
 fn follow(store: &Arc<EtcdStore>) -> Syncer {
-    let scopes = [Kind::Tier, Kind::Profile, Kind::Node, Kind::NetworkSet].map(Scope::Kind).into();
-    Syncer::start(Arc::clone(store) as _, scopes, SyncOptions::default())
+    Syncer::start(Arc::clone(store) as _, vec![Scope::Kind(Kind::Tier)], SyncOptions::default())
 }
 
 async fn in_sync(syncer: &mut Syncer) {
     let told = async { while syncer.next().await != Some(SyncEvent::Status(SyncStatus::InSync)) {} };
     crate::testing::within("in sync", told).await;
+}
+
+/// In sync, and past the moment between the listing and the watch.
+async fn watching(store: &EtcdStore, syncer: &mut Syncer) {
+    in_sync(syncer).await;
+    store.commit(put("seen")).await.unwrap();
+    let seen = async { while !matches!(syncer.next().await, Some(SyncEvent::Updates(_))) {} };
+    crate::testing::within("a change", seen).await;
 }
 
 /// What is told of a lost datastore first, and that the picture does not count as current any more.
@@ -66,8 +72,9 @@ async fn patience(store: &EtcdStore) {
 async fn a_server_that_is_stopped_is_noticed_though_nobody_asks_it_anything() {
     let server = Server::start().await;
     let endpoint = server.config().endpoints.remove(0);
-    let mut syncer = follow(&at(&endpoint).await);
-    in_sync(&mut syncer).await;
+    let store = at(&endpoint).await;
+    let mut syncer = follow(&store);
+    watching(&store, &mut syncer).await;
     server.signal("STOP");
     let asking = at(&endpoint).await;
     let reason = tokio::select! {
@@ -85,8 +92,9 @@ async fn a_server_that_is_stopped_is_noticed_though_nobody_asks_it_anything() {
 async fn a_network_that_swallows_everything_is_noticed() {
     let server = Server::start().await;
     let relay = Relay::start(&server.config().endpoints[0]).await;
-    let mut syncer = follow(&at(&relay.url()).await);
-    in_sync(&mut syncer).await;
+    let store = at(&relay.url()).await;
+    let mut syncer = follow(&store);
+    watching(&store, &mut syncer).await;
     relay.hang();
     let asking = at(&relay.url()).await;
     let reason = tokio::select! {
