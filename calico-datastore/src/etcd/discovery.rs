@@ -3,8 +3,9 @@
 //! Comes in: a domain; goes out: URLs, those with the lowest priority first. Where a domain has members with TLS and without,
 //! only those with TLS count: nobody who can answer DNS may talk a client out of encryption.
 //!
-//! The question goes to the name servers of the `resolv.conf` that the configuration names, in order; an answer too long for a datagram is asked for again
-//! over TCP. Only the answer with the number and the question that were sent, from the address that was asked, is one.
+//! The question goes to the name servers of the `resolv.conf` that the configuration names, in order; an answer too long for a
+//! datagram is asked for again over TCP. Only the answer with the number and the question that were sent, from the address that was
+//! asked, is one.
 
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;

@@ -193,8 +193,8 @@ impl Follower {
         Ok(Ok(scan.revision()))
     }
 
-    /// Begins a listing. After a watch that was lost or refused it works at once, and that was all; or it fails, and says why. But a store that is
-    /// silent takes long to say that, and meanwhile nobody may believe that the picture is current.
+    /// Begins a listing. After a watch that was lost or refused it works at once, and that was all; or it fails, and says why. But a
+    /// store that is silent takes long to say that, and meanwhile nobody may believe that the picture is current.
     async fn begin(&self, lost: Option<String>) -> Result<Result<Box<dyn Scan>, DatastoreError>, Gone> {
         let mut scan = self.store.scan(&self.scope);
         let Some(reason) = lost else { return Ok(scan.await) };
