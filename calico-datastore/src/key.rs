@@ -224,6 +224,17 @@ mod tests {
     }
 
     #[test]
+    fn claims_of_the_api_are_not_those_of_ipam() {
+        let api = path(&ResourceKey::cluster(Kind::ApiBlockAffinity, "n1-10-65-0-0-26")).unwrap();
+        let owner = AffinityOwner::Host("n1".into());
+        let own = path(&ResourceKey::Affinity { owner, block: cidr("10.65.0.0/26") }).unwrap();
+        for (kind, expected) in [(Kind::ApiBlockAffinity, [true, false]), (Kind::BlockAffinity, [false, true])] {
+            let range = range(&Scope::Kind(kind)).unwrap();
+            assert_eq!([range.holds(&api), range.holds(&own)], expected, "{kind:?}");
+        }
+    }
+
+    #[test]
     fn a_prefix_never_reaches_a_longer_name() {
         let range = range(&Scope::AffinitiesOf(AffinityOwner::Host("a".into()))).unwrap();
         assert!(range.holds("/calico/ipam/v2/host/a/ipv4/block/10.0.0.0-26"));
