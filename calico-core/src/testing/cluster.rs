@@ -166,8 +166,6 @@ impl Generator {
         if self.faults && self.random.chance(5) {
             // Another endpoint's, as after an address was given out twice.
             nets.push(Cidr::host(IpAddr::from([10, 0, space, (number + 1) % 3])));
-        }
-        if self.faults && self.random.chance(5) {
             // One that cannot be a workload's.
             nets.push(Cidr::host(IpAddr::from([127, 0, 0, number])));
         }
