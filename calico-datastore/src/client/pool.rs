@@ -36,6 +36,8 @@ pub(super) async fn before_mending(
     let own = own_key(new);
     let is_own = |entry: &mut Entry| *entry_key(entry) == own;
     let found = pools.entries.extract_if(.., is_own).next();
+    // Of two whose ranges nobody knows, one must be mended first.
+    pools.entries.retain(|entry| range_of(entry).is_none_or(|range| entry.is_ok() || range.length() > 0));
     match found.map(|entry| entry.map_or_else(|bad| bad.revision, |stored| stored.revision)) {
         Some(found) if found == revision => admit(store, new, made, pools).await,
         Some(_) => Err(DatastoreError::Conflict { key: own, current: None }.into()),
@@ -59,6 +61,10 @@ async fn admit(
     let stored = pools.entries.iter().filter_map(|entry| Some((entry_key(entry).name()?, range_of(entry)?)));
     let made = made.iter().map(|pool| (pool.metadata.name.as_str(), pool.spec.cidr));
     if let Some((name, taken)) = stored.chain(made).find(|(_, taken)| taken.overlaps(&cidr)) {
+        let is_unread = |entry: &Entry| entry.is_err() && entry_key(entry).name() == Some(name);
+        if taken.length() == 0 && pools.entries.iter().any(is_unread) {
+            return refused(format!("IPPool({name}) may hold it, and cannot be read: mend or delete that first"));
+        }
         return refused(format!("IPPool({}) CIDR overlaps with IPPool({name}) CIDR {taken}", new.metadata.name));
     }
     let blocks = store.list(&Scope::Kind(Kind::IpamBlock)).await?;

@@ -179,10 +179,13 @@ impl<'a> Rehearsal<'a> {
         Ok(Rehearsed { without_revision, lost, before, after, mends: None })
     }
 
-    async fn mend(&self, draft: Draft) -> Result<Rehearsed, ClientError> {
+    async fn mend(&mut self, draft: Draft) -> Result<Rehearsed, ClientError> {
         let prepared = Prepared::new(draft.clone())?;
         let Some(spoilt) = self.client.spoilt(&prepared.key).await? else { return self.update(draft).await };
         let write = self.client.mending(&prepared, &spoilt, &self.made).await?;
+        if let Resource::IpPool(pool) = &prepared.draft.resource {
+            self.made.pools.push(pool.clone());
+        }
         Ok(Rehearsed { after: mend::stored_by(&write), mends: Some(spoilt.reason), ..Rehearsed::default() })
     }
 }

@@ -221,6 +221,13 @@ fn a_pool_keeps_its_range_and_overlaps_no_other() {
     assert!(overlapping.code == 1 && overlapping.stderr.contains("overlaps with IPPool(two)"), "{overlapping:?}");
     mended(&cluster.type_in("replace -f -", &pool("one", "10.9.0.0/16")));
     assert_eq!(raw(&cluster, key).unwrap()["spec"]["cidr"], "10.9.0.0/16");
+    for name in ["three", "four"] {
+        cluster.store.inject(ResourceKey::cluster(Kind::IpPool, name), b"{");
+    }
+    let both = pool("three", "10.3.0.0/16") + "---\n" + &pool("four", "10.3.0.0/24");
+    let run = cluster.type_in("replace -f -", &both);
+    assert!(run.code == 1 && run.stderr.ends_with("Nothing was changed.\n"), "{run:?}");
+    mended(&cluster.type_in("replace -f -", &both.replace("10.3.0.0/24", "10.4.0.0/16")));
 }
 
 #[test]
