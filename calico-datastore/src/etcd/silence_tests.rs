@@ -58,15 +58,6 @@ fn chain(error: &DatastoreError) -> String {
     texts.collect::<Vec<_>>().join(": ")
 }
 
-/// Two requests in a row that time out, and a little more for a machine that is slow, are the measure.
-async fn patience(store: &EtcdStore) {
-    for _ in 0..2 {
-        let error = store.list(&Scope::Kind(Kind::Tier)).await.unwrap_err();
-        assert!(error.is_retryable(), "{error:?}");
-    }
-    tokio::time::sleep(DEADLINE / 2).await;
-}
-
 /// The process is there and its sockets are open, and nothing comes of them: a machine that swaps, a hypervisor that froze it.
 #[tokio::test]
 async fn a_server_that_is_stopped_is_noticed_though_nobody_asks_it_anything() {
@@ -76,11 +67,7 @@ async fn a_server_that_is_stopped_is_noticed_though_nobody_asks_it_anything() {
     let mut syncer = follow(&store);
     watching(&store, &mut syncer).await;
     server.signal("STOP");
-    let asking = at(&endpoint).await;
-    let reason = tokio::select! {
-        reason = told(&mut syncer) => reason,
-        () = patience(&asking) => panic!("who only listens must not be the last to know"),
-    };
+    let reason = crate::testing::within("who only listens is told", told(&mut syncer)).await;
     assert!(reason.starts_with("datastore is unavailable: etcd watch at http://"), "{reason}");
     assert!(reason.contains(&endpoint), "{reason}");
     server.signal("CONT");
@@ -96,11 +83,7 @@ async fn a_network_that_swallows_everything_is_noticed() {
     let mut syncer = follow(&store);
     watching(&store, &mut syncer).await;
     relay.hang();
-    let asking = at(&relay.url()).await;
-    let reason = tokio::select! {
-        reason = told(&mut syncer) => reason,
-        () = patience(&asking) => panic!("who only listens must not be the last to know"),
-    };
+    let reason = crate::testing::within("who only listens is told", told(&mut syncer)).await;
     assert!(reason.contains(&relay.url()), "{reason}");
 }
 

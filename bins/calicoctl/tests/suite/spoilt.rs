@@ -44,7 +44,7 @@ const WEB: &str =
 fn what_is_stored_is_shown() {
     let cluster = cluster();
     let type_error = r#"{"kind":"GlobalNetworkPolicy","apiVersion":"projectcalico.org/v3","metadata":{"name":"broken","uid":"u-1"},
-        "spec":{"order":"high","newer":{"a":1}}}"#;
+        "spec":{"selector":7,"newer":{"a":1}}}"#;
     cluster.store.inject(policy("broken"), type_error.as_bytes());
     golden("spoilt-yaml.txt", &cluster.type_in("get gnp broken -o yaml", "").transcript());
     golden("spoilt-json.txt", &cluster.type_in("get gnp broken -o json", "").transcript());
@@ -55,10 +55,10 @@ fn what_is_stored_is_shown() {
         (&b"{\"spec\": \xff\x1b[2J"[..], "{\"spec\": \u{fffd}\u{fffd}[2J\n"),
         (b"", "\n"),
         (
-            br#"{"spec":{"order":"a"},"spec":{"order":"b"}}"#,
-            "{\"spec\":{\"order\":\"a\"},\"spec\":{\"order\":\"b\"}}\n",
+            br#"{"spec":{"selector":1},"spec":{"selector":2}}"#,
+            "{\"spec\":{\"selector\":1},\"spec\":{\"selector\":2}}\n",
         ),
-        (br#"{"spec":{"order":"a","x":1e999}}"#, "{\"spec\":{\"order\":\"a\",\"x\":1e999}}\n"),
+        (br#"{"spec":{"selector":1,"x":1e999}}"#, "{\"spec\":{\"selector\":1,\"x\":1e999}}\n"),
     ] {
         cluster.store.inject(policy("broken"), stored);
         for format in ["yaml", "json"] {
@@ -93,7 +93,7 @@ fn what_is_in_force_and_not_all_read_is_shown_as_it_is_stored() {
 #[test]
 fn only_replace_mends() {
     let cluster = cluster();
-    let stored = br#"{"metadata":{"name":"broken","uid":"u-1","creationTimestamp":"2001-01-01T00:00:00Z"},"spec":{"order":"x"}}"#;
+    let stored = br#"{"metadata":{"name":"broken","uid":"u-1","creationTimestamp":"2001-01-01T00:00:00Z"},"spec":{"selector":7}}"#;
     cluster.store.inject(policy("broken"), stored);
     for line in ["apply -f -", "create -f -", "create --skip-exists -f -", "diff -f -"] {
         let run = cluster.type_in(line, WEB);
@@ -124,14 +124,14 @@ fn what_is_shown_can_be_edited_and_put_back() {
     let cluster = cluster();
     // What only newer versions know is part of it, and is given back by who edits it.
     let stored = r#"{"kind":"GlobalNetworkPolicy","apiVersion":"projectcalico.org/v3","metadata":{"name":"broken","uid":"u-1"},
-        "spec":{"order":"high","newer":{"a":1}}}"#;
+        "spec":{"selector":7,"newer":{"a":1}}}"#;
     cluster.store.inject(policy("broken"), stored.as_bytes());
     let shown = cluster.type_in("get gnp broken -o yaml", "").stdout;
-    mended(&cluster.type_in("replace -f -", &shown.replace("high", "5").replace("'5'", "5").replace("\"5\"", "5")));
+    mended(&cluster.type_in("replace -f -", &shown.replace("selector: 7", "selector: all()")));
     let now = raw(&cluster, policy("broken")).unwrap();
-    assert_eq!((&now["spec"]["order"], &now["spec"]["newer"]), (&json!(5), &json!({"a": 1})));
+    assert_eq!((&now["spec"]["selector"], &now["spec"]["newer"]), (&json!("all()"), &json!({"a": 1})));
     // What it showed is outdated now.
-    assert_eq!(cluster.type_in("replace -f -", &shown.replace("high", "6")).code, 1);
+    assert_eq!(cluster.type_in("replace -f -", &shown.replace("selector: 7", "selector: has(x)")).code, 1);
 }
 
 #[test]
