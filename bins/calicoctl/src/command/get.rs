@@ -138,7 +138,17 @@ async fn list(client: &Client, kind: Kind, namespace: Option<&str>, errors: &mut
             }
         }
     }
+    if kind == Kind::Tier {
+        // In the order in which they decide, as upstream.
+        resources.sort_by(|one, other| place(one).total_cmp(&place(other)));
+    }
     Ok(Found { kind, resources, spoilt: Vec::new(), listed: Some(listing.revision) })
+}
+
+/// Where a tier stands among the others.
+fn place(stored: &Stored) -> f64 {
+    let order = if let Resource::Tier(tier) = &*stored.resource { tier.spec.order } else { None };
+    order.unwrap_or(f64::INFINITY)
 }
 
 /// Those that cannot be read are errors, too, and are shown as they are stored.

@@ -147,7 +147,7 @@ const HOST_ENDPOINT_WIDE: &[Column] = &[
 const HOST_ENDPOINT_NODE: Column = column("NODE", |resource| host_endpoint(resource, |endpoint| endpoint.node.clone()));
 const WORKLOAD: Column = column("WORKLOAD", |resource| {
     endpoint(resource, |endpoint| {
-        let names = [&endpoint.pod, &endpoint.workload, &endpoint.container_id];
+        let names = [&endpoint.workload, &endpoint.pod, &endpoint.container_id];
         names.into_iter().find(|name| !name.is_empty()).map(ToString::to_string).unwrap_or_default()
     })
 });

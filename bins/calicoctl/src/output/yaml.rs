@@ -3,7 +3,8 @@
 //! Text is written plain only where every reader, by YAML 1.1 or 1.2, takes it for text; else in double quotes as JSON writes it
 //! (which is YAML too), or as a literal block when it has lines.
 
-use serde_json::Value;
+use calico_core::resource::{json_number, shown_number};
+use serde_json::{Number, Value};
 
 /// The value as a YAML document.
 pub(super) fn render(value: &Value) -> String {
@@ -100,7 +101,17 @@ fn flow(value: &Value) -> String {
         Value::String(text) => scalar(text),
         Value::Array(_) => "[]".into(),
         Value::Object(_) => "{}".into(),
+        Value::Number(number) => numeral(number),
         other => other.to_string(),
+    }
+}
+
+/// As Go's writer has it: what is no whole number as for people.
+fn numeral(number: &Number) -> String {
+    match number.as_f64() {
+        Some(float) if number.is_f64() && json_number(float).parse::<i64>().is_err() => shown_number(float),
+        Some(float) if number.is_f64() => json_number(float),
+        _ => number.to_string(),
     }
 }
 

@@ -481,20 +481,22 @@ fn two_policies_do_not_meet_in_one_key() {
 #[test]
 fn numbers_are_shown_as_go_shows_them() {
     let cluster = cluster();
-    for (order, shown) in [
-        ("1e308", "1e+308"),
-        ("1000000", "1e+06"),
-        ("1e21", "1e+21"),
-        ("1e20", "1e+20"),
-        ("0.5", "0.5"),
-        ("0.00001", "1e-05"),
-        ("-1.5e300", "-1.5e+300"),
-        ("0.0001", "0.0001"),
-        ("0", "0"),
+    for (order, shown, written) in [
+        ("1e308", "1e+308", "1e+308"),
+        ("1000000", "1e+06", "1000000"),
+        ("1e21", "1e+21", "1e+21"),
+        ("1e20", "1e+20", "1e+20"),
+        ("0.5", "0.5", "0.5"),
+        ("0.00001", "1e-05", "1e-05"),
+        ("-1.5e300", "-1.5e+300", "-1.5e+300"),
+        ("0.0001", "0.0001", "0.0001"),
+        ("0", "0", "0"),
     ] {
         cluster.done("apply -f -", &policy("numbers", &format!("{{order: {order}}}")));
         let table = cluster.done("get gnp numbers -o custom-columns=ORDER", "");
         assert_eq!(table, format!("ORDER\n{shown}\n\n"), "{order}");
+        let document = cluster.done("get gnp numbers -o yaml", "");
+        assert!(document.contains(&format!("  order: {written}\n")), "{document}");
     }
 }
 
