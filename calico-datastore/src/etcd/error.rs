@@ -62,13 +62,17 @@ struct Reason {
 
 fn words(error: &Error) -> String {
     let Error::GRpcStatus(status) = error else { return error.to_string() };
-    let mut causes = std::iter::successors(std::error::Error::source(status), |error| error.source());
-    let text = match causes.by_ref().last() {
+    let causes = || std::iter::successors(std::error::Error::source(status), |error| error.source());
+    let is_late = causes().any(|cause| cause.is::<tonic::TimeoutExpired>());
+    let text = match causes().last() {
         Some(innermost) => innermost.to_string(),
         None => status.message().to_owned(),
     };
     match i32::from(status.code()) {
-        CANCELLED | DEADLINE_EXCEEDED if std::error::Error::source(status).is_some() => no_answer(),
+        _ if is_late => no_answer(),
+        DEADLINE_EXCEEDED if causes().next().is_some() => no_answer(),
+        // The library's words are that it cancelled something, which is not what the reader did.
+        CANCELLED if causes().next().is_some() => "the connection ended before the answer".to_owned(),
         _ if text.is_empty() => format!("gRPC status {:?}", status.code()),
         _ => text,
     }
