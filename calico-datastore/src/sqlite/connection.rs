@@ -53,6 +53,10 @@ pub(super) fn open(path: &Path) -> Result<Connection, SqliteError> {
     let mut connection = Connection::open_with_flags(path, flags).map_err(failed)?;
     // Without this the last process to leave copies the log into the file, which costs a CNI plugin two flushes at its end.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).map_err(failed)?;
+    if !has_log(path) {
+        // Another program's file would keep the mode, and the log beside it.
+        schema::version(&connection, path)?;
+    }
     enter_wal(&connection).map_err(|source| match is_fixed {
         // With its index beside it, it would have been read.
         true => SqliteError::ReadOnlyLog { path: path.to_owned() },
@@ -81,6 +85,13 @@ fn open_immutable(path: &Path) -> Result<Connection, SqliteError> {
     address += "?immutable=1";
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     Connection::open_with_flags(address, flags).map_err(|source| SqliteError::new(path, source))
+}
+
+/// Whether the file's header says that it is written to by way of a log (`https://sqlite.org/fileformat2.html`, offset 18).
+fn has_log(path: &Path) -> bool {
+    let mut header = [0; 19];
+    let read = std::fs::File::open(path).and_then(|mut file| std::io::Read::read_exact(&mut file, &mut header));
+    read.is_ok() && header.last() == Some(&2)
 }
 
 fn is_missing_or_empty(path: &Path) -> bool {

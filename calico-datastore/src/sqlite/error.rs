@@ -153,6 +153,10 @@ impl SqliteError {
     /// Sorts SQLite's own error.
     pub(super) fn new(path: &Path, source: rusqlite::Error) -> Self {
         let path = path.to_owned();
+        // The log's index could not grow, which is as much as a full disk, and has a code of its own.
+        if source.sqlite_error().is_some_and(|error| error.extended_code == rusqlite::ffi::SQLITE_IOERR_SHMSIZE) {
+            return Self::DiskFull { path, source };
+        }
         match source.sqlite_error_code() {
             Some(ErrorCode::NotADatabase) => Self::NotADatabase { path },
             Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied | ErrorCode::CannotOpen) => {

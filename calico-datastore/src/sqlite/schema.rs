@@ -116,8 +116,8 @@ fn first_revision(ids: Option<&dyn IdSource>) -> std::io::Result<u64> {
     Ok(incarnation << 32 | 1)
 }
 
-/// The file's version; 0 for one without tables.
-fn version(connection: &Connection, path: &Path) -> Result<i32, SqliteError> {
+/// The version of a file of ours; 0 for one without tables.
+pub(super) fn version(connection: &Connection, path: &Path) -> Result<i32, SqliteError> {
     let failed = |source| SqliteError::new(path, source);
     let query =
         "SELECT (SELECT application_id FROM pragma_application_id), (SELECT user_version FROM pragma_user_version),

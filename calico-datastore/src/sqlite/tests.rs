@@ -166,7 +166,10 @@ fn a_file_that_is_not_ours_is_named_and_left_alone() {
 
     let foreign = directory.path().join("foreign");
     Connection::open(&foreign).unwrap().execute_batch("PRAGMA application_id = 7; CREATE TABLE t (x)").unwrap();
+    let before = std::fs::read(&foreign).unwrap();
     assert!(matches!(SqliteStore::open(&foreign), Err(SqliteError::ForeignDatabase { found: 7, .. })));
+    assert_eq!(std::fs::read(&foreign).unwrap(), before);
+    assert!(!directory.path().join("foreign-wal").exists());
 
     let newer = directory.path().join("newer");
     drop(SqliteStore::open(&newer).unwrap());

@@ -43,7 +43,7 @@ pub enum Diagnostic {
     /// An object is stored but cannot be used; it counts as absent but for what remains of it, which is delivered. Told once for each
     /// revision of it.
     BadObject(BadObject),
-    /// An object that could not be used can be used now, or is gone.
+    /// An object that could not be used can be used now, or is gone: that was delivered before, so that nobody takes a mended one for gone.
     Mended(ResourceKey),
     /// The store does not answer, or cannot be watched; the next try comes after a pause. What was delivered stays valid.
     Unavailable {
@@ -220,10 +220,10 @@ impl ScopeState {
         }
         match value {
             Ok(resource) => {
+                output.update(key.clone(), Some(resource));
                 if before.is_some_and(|before| !before.usable) {
-                    output.diagnostic(Diagnostic::Mended(key.clone()));
+                    output.diagnostic(Diagnostic::Mended(key));
                 }
-                output.update(key, Some(resource));
             }
             Err(bad) => {
                 let remains = bad.remains.clone();
@@ -267,11 +267,11 @@ impl Output {
     }
 
     fn gone(&mut self, key: ResourceKey, known: Known) {
-        if !known.usable {
-            self.diagnostic(Diagnostic::Mended(key.clone()));
-        }
         if known.delivered {
-            self.update(key, None);
+            self.update(key.clone(), None);
+        }
+        if !known.usable {
+            self.diagnostic(Diagnostic::Mended(key));
         }
     }
 
