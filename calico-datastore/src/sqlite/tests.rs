@@ -254,12 +254,8 @@ fn sizes(connection: &Connection) -> Vec<(u64, usize)> {
 #[tokio::test]
 async fn the_log_is_trimmed_by_size_in_whole_revisions_and_never_the_newest() {
     const LIMIT: usize = 4_000;
-    let mut random: u64 = std::process::id().into();
-    eprintln!("seed {random}");
-    let mut roll = |sides: u64| {
-        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (random >> 33) % sides
-    };
+    let mut random = crate::testing::random();
+    let mut roll = |sides: u64| random.bits() % sides;
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("calico.db");
     let options = SqliteOptions { history_bytes: 4_000, ..SqliteOptions::default() };

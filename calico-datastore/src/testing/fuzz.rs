@@ -88,13 +88,8 @@ mod tests {
     /// What a fuzzer would begin with.
     #[test]
     fn survives_what_is_made_of_the_corpus() {
-        let seed: u64 = std::process::id().into();
-        eprintln!("seed {seed}");
-        let mut random = seed;
-        let mut roll = |sides: usize| {
-            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            (random >> 33) as usize % sides
-        };
+        let mut random = crate::testing::random();
+        let mut roll = |sides: usize| random.below(sides);
         let corpus: Vec<_> = corpus().into_iter().filter(|bytes| bytes.len() < 2_000).collect();
         let words =
             ["null", "[]", "{}", "\"x\"", "-0.0", "1e400", "\\ud800", "\u{7f}", "true", "9007199254740993", "\"\""];

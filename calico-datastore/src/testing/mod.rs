@@ -17,6 +17,8 @@ mod fuzz;
 mod lifetime;
 mod listing;
 mod objects;
+#[cfg(test)]
+mod seed;
 mod watching;
 mod writing;
 
@@ -30,6 +32,8 @@ use calico_core::resource::ResourceKey;
 pub use self::address::free_address;
 pub use self::fuzz::fuzz_document;
 pub use self::objects::{affinity, block, handle, network_set, tier};
+#[cfg(test)]
+pub(crate) use self::seed::random;
 use crate::{Datastore, Watch, WatchEvent};
 
 /// A wait that takes longer is a failure.

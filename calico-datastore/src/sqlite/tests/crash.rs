@@ -89,19 +89,16 @@ pub(super) async fn check(path: &Path, last: u64) -> Result<(), String> {
 
 #[tokio::test]
 async fn no_acknowledged_write_is_lost() {
-    let seed = std::process::id().into();
-    eprintln!("seed {seed}");
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("calico.db");
-    let mut random: u64 = seed;
+    let mut random = crate::testing::random();
     for kill in 0..rounds(KILLS) {
-        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         let mut child = spawn(&path);
         let mut lines = BufReader::new(child.stdout.take().unwrap());
         // Some acknowledged writes, then a moment that falls anywhere within the next ones.
         let mut last = 0;
         let mut line = String::new();
-        for _ in 0..1 + random % 7 {
+        for _ in 0..=random.below(7) {
             loop {
                 line.clear();
                 assert!(lines.read_line(&mut line).unwrap() > 0, "the child ended by itself");
@@ -111,7 +108,7 @@ async fn no_acknowledged_write_is_lost() {
                 }
             }
         }
-        std::thread::sleep(Duration::from_micros(random >> 32 & 0xfff));
+        std::thread::sleep(Duration::from_micros(random.bits() & 0xfff));
         child.kill().unwrap();
         child.wait().unwrap();
         let mut rest = String::new();
@@ -185,7 +182,7 @@ done
 #[test]
 fn no_acknowledged_write_is_lost_when_the_power_fails() {
     let directory = tempfile::tempdir().unwrap();
-    let seed = std::process::id() % 0x7fff;
+    let seed = crate::testing::random().bits() % 0x7fff;
     let run = Command::new("unshare")
         .args(["--mount", "bash", "-c", POWER])
         .current_dir(directory.path())

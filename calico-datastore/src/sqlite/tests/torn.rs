@@ -189,12 +189,8 @@ fn bytes(text: &str) -> Vec<u8> {
 
 #[tokio::test]
 async fn no_acknowledged_write_is_lost_when_the_power_fails_and_the_disk_writes_what_it_likes() {
-    let mut random: u64 = std::process::id().into();
-    eprintln!("seed {random}");
-    let mut roll = |sides: u64| {
-        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (random >> 33) % sides
-    };
+    let mut random = crate::testing::random();
+    let mut roll = |sides: u64| random.bits() % sides;
     let directory = tempfile::tempdir().unwrap();
     let (begin, steps) = trace(directory.path());
     let copied: Vec<usize> =

@@ -141,10 +141,8 @@ fn maker() {
 /// Whenever the maker is killed, each file is there whole or not at all, and can be opened or made.
 #[test]
 fn who_makes_a_file_may_be_killed() {
-    let mut random: u64 = std::process::id().into();
-    eprintln!("seed {random}");
+    let mut random = crate::testing::random();
     for kill in 0..20 {
-        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         let directory = tempfile::tempdir().unwrap();
         let mut child = Command::new(std::env::current_exe().unwrap())
             .args(["sqlite::tests::truncated::maker", "--exact", "--nocapture"])
@@ -155,7 +153,7 @@ fn who_makes_a_file_may_be_killed() {
             .unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
         assert!(lines.any(|line| line.starts_with("made 1")), "the child ended by itself");
-        std::thread::sleep(Duration::from_micros(random >> 32 & 0x3fff));
+        std::thread::sleep(Duration::from_micros(random.bits() & 0x3fff));
         child.kill().unwrap();
         child.wait().unwrap();
         let last = lines.filter_map(|line| line.strip_prefix("made ")?.parse().ok()).last().unwrap_or(1);
