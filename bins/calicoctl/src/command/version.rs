@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use calico_cmd::output::chain;
-use calico_cmd::store::StoreConfig;
+use calico_cmd::store::{OpenError, StoreConfig};
 use calico_core::resource::{GoDuration, Kind, Resource, ResourceKey};
 use calico_datastore::client::Client;
 use clap::Args;
@@ -50,9 +50,13 @@ pub(super) async fn version(
     }
     let (sort, place) = sort_and_place(&context.resolve(config)?.config);
     writeln!(context.stdout, "Datastore:         {sort}, {place}")?;
-    let Ok(store) = context.existing(config).await? else {
-        writeln!(context.stdout, "Unable to detect installed Calico version")?;
-        return Ok(());
+    let store = match context.existing(config).await? {
+        Ok(store) => store,
+        Err(why) => {
+            writeln!(context.stdout, "Unable to detect installed Calico version")?;
+            // Where there is no datastore yet there is nothing to tell of.
+            return if matches!(why, OpenError::Absent { .. }) { Ok(()) } else { Err(why.into()) };
+        }
     };
     let client = context.client_of(store);
     let poll = args.poll.filter(|pause| !pause.is_zero());

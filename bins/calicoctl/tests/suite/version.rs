@@ -59,4 +59,7 @@ fn without_a_datastore_the_clusters_version_is_not_known() {
     assert_eq!((run.code, run.stderr.as_str()), (0, ""), "{run:?}");
     assert!(run.stdout.ends_with("Unable to detect installed Calico version\n"), "{run:?}");
     assert!(!path.exists());
+    std::fs::write(&path, "certainly not a database").unwrap();
+    let run = type_in_environment("version", &[("CALICO_DATASTORE_PATH", path.to_str().unwrap())]);
+    assert!(run.code == 1 && run.stderr.contains("is not a SQLite database"), "{run:?}");
 }
