@@ -77,7 +77,7 @@ impl Cidr {
 
     /// Parses `ADDRESS/LENGTH` only, and refuses set host bits.
     pub fn parse_strict(text: &str) -> Result<Self, CidrError> {
-        let net: IpNet = text.parse().map_err(|_| CidrError::Syntax(text.into()))?;
+        let net = prefix(text).ok_or_else(|| CidrError::Syntax(text.into()))?;
         let network = Self(net.trunc());
         if network.0 == net { Ok(network) } else { Err(CidrError::HostBits { given: text.into(), network }) }
     }
@@ -123,12 +123,20 @@ impl Cidr {
     }
 }
 
+/// Reads `ADDRESS/LENGTH`. `IpNet`'s own reader takes `010.0.0.1` for 10.0.0.1, which is 8.0.0.1 to others; Go's refuses it.
+fn prefix(text: &str) -> Option<IpNet> {
+    let (address, length) = text.split_once('/')?;
+    let is_number = !length.is_empty() && length.bytes().all(|byte| byte.is_ascii_digit());
+    let length = length.parse().ok().filter(|_| is_number)?;
+    IpNet::new(address.parse().ok()?, length).ok()
+}
+
 impl FromStr for Cidr {
     type Err = CidrError;
 
     /// Accepts a prefix or a bare address (which becomes a host prefix); host bits are cleared.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        if let Ok(net) = text.parse::<IpNet>() {
+        if let Some(net) = prefix(text) {
             return Ok(Self(net.trunc()));
         }
         text.parse::<IpAddr>().map(Self::host).map_err(|_| CidrError::Syntax(text.into()))
@@ -159,6 +167,17 @@ mod tests {
         assert_eq!(format!("{}", "10.0.0.9/26".parse::<Cidr>().unwrap()), "10.0.0.0/26");
         assert!("10.0.0.9".parse::<Cidr>().unwrap().is_host());
         assert!("10.0.0.9/33".parse::<Cidr>().is_err());
+    }
+
+    /// As Go reads them, whose readers share the data.
+    #[test]
+    fn what_others_read_otherwise_is_no_prefix() {
+        assert_eq!(format!("{}", "10.0.0.1/032".parse::<Cidr>().unwrap()), "10.0.0.1/32");
+        for text in
+            ["010.0.0.1/32", "010.0.0.1", "10.0.0.1/+8", "10.0.0.1/", "/8", "10.0.0.1/ 8", "fe80::1%eth0/64", "10.1/16"]
+        {
+            assert!(text.parse::<Cidr>().is_err() && Cidr::parse_strict(text).is_err(), "{text}");
+        }
     }
 
     #[test]

@@ -51,7 +51,7 @@ model! {
         /// `MaxIpsetSize`.
         "maxIpsetSize" max_ipset_size: Option<i64>;
         /// `IptablesBackend`.
-        "iptablesBackend" iptables_backend: String where [Limit::AnyCase(&["Auto", "Legacy", "NFT"])];
+        "iptablesBackend" iptables_backend: String where [Limit::OneOf(&["Auto", "Legacy", "NFT"])];
         /// `XDPRefreshInterval`; default 90s.
         "xdpRefreshInterval" xdp_refresh_interval: Option<GoDuration> where [NOT_NEGATIVE];
         /// `NetlinkTimeoutSecs`; default 10s.

@@ -7,7 +7,7 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::formats::{CONTAINER_ID, NAME};
+use super::formats::{CONTAINER_ID, NAME, PORT_NAME};
 use super::kinds::Specification;
 use super::limit::Limit;
 use super::model::Shaped;
@@ -30,6 +30,19 @@ const CIDRS: Shape = Shape::List(&CIDR);
 
 /// A rule's prefix: stored data may have host bits (they are cleared), an operator's may not.
 const RULE_NETS: Shape = Shape::List(&Shape::Leaf { stored: of::<Cidr>, manifest: strict_cidr });
+
+/// A rule's port: no endpoint may give one of its ports a name that is none, so an operator's rule may not, either.
+const RULE_PORTS: Shape = Shape::List(&Shape::Leaf { stored: of::<Port>, manifest: rule_port });
+
+fn rule_port(value: &Value) -> Result<Value, String> {
+    let canonical = of::<Port>(value)?;
+    match Port::deserialize(value) {
+        Ok(Port::Named(name)) if (PORT_NAME.check)(&name).is_err() => {
+            Err(alloc::format!("expected a port, a range such as 80:90, or a name: {}", PORT_NAME.words))
+        }
+        _ => Ok(canonical),
+    }
+}
 
 fn strict_cidr(value: &Value) -> Result<Value, String> {
     let text = value.as_str().ok_or_else(|| "expected text such as 10.0.0.0/24".to_string())?;
@@ -190,10 +203,10 @@ const ENTITY: Shape = Shape::Struct(&[
     field("selector", TEXT),
     field("notSelector", TEXT),
     field("namespaceSelector", TEXT),
-    field("ports", Shape::List(&leaf(of::<Port>))),
-    field("notPorts", Shape::List(&leaf(of::<Port>))),
+    field("ports", RULE_PORTS),
+    field("notPorts", RULE_PORTS),
     field("serviceAccounts", Shape::Struct(&[field("names", TEXTS), field("selector", TEXT)])),
-    field("services", Shape::Struct(&[field("name", TEXT), field("namespace", TEXT)])),
+    field("services", Shape::Struct(&[field("name", TEXT).limits(NAMED), field("namespace", TEXT).limits(NAMED)])),
 ]);
 
 pub(super) static IPAM_BLOCK: Shape = Shape::Struct(&[
