@@ -129,11 +129,12 @@ impl Merge<'_> {
     }
 }
 
-/// Whether a value says nothing: it holds no scalar and no element.
+/// Whether a value says nothing: it holds no element, and no scalar but the zero that typed counters leave out.
 fn is_blank(value: &Value) -> bool {
     match value {
         Value::Object(members) => members.values().all(is_blank),
         Value::Array(elements) => elements.is_empty(),
+        Value::Number(number) => number.as_f64() == Some(0.0),
         _ => false,
     }
 }
