@@ -6,7 +6,7 @@ use calico_core::cni::{
     CniError, CniResult, ErrorCode, Identity, Interface, IpConfig, Plan, Request, Route, Step, workload_endpoint,
 };
 use calico_core::net::{Cidr, Mac};
-use calico_core::resource::NodeAddress;
+use calico_core::resource::{NodeAddress, nobodys};
 use calico_dataplane::workload::{AttachRequest, WorkloadError};
 use calico_datastore::Stored;
 use calico_ipam::plugin::warn;
@@ -68,6 +68,7 @@ async fn attach(
             Step::Assign => {
                 result = parts.addresses.add(request).await?;
                 addresses = addresses_of(&result)?;
+                require_workloads(&addresses)?;
             }
             Step::Attach => {
                 let wanted = links::wanted(request, identity, &addresses, links::mtu(request)?);
@@ -159,6 +160,19 @@ fn addresses_of(result: &CniResult) -> Result<Vec<Cidr>, CniError> {
         return Err(CniError::new(ErrorCode::InvalidConfig, message));
     }
     Ok(addresses)
+}
+
+/// Refuses an address that is never a workload's: the agent takes an endpoint for one without it, so the container would be attached and
+/// have no traffic.
+fn require_workloads(addresses: &[Cidr]) -> Result<(), CniError> {
+    for address in addresses.iter().map(|cidr| cidr.address()) {
+        if let Some(reason) = nobodys(address) {
+            let message =
+                format!("the IPAM plugin gave {address}, which {reason}: give it a range of addresses for workloads");
+            return Err(CniError::new(ErrorCode::InvalidConfig, message));
+        }
+    }
+    Ok(())
 }
 
 /// The IPAM plugin's result with the interfaces, addresses narrowed to themselves, and the routes that the container has: the IPAM

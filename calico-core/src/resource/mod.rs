@@ -120,7 +120,7 @@ pub use staged_kubernetes_policy::{
 pub use staged_policy::{StagedAction, StagedGlobalNetworkPolicySpec, StagedNetworkPolicySpec};
 pub use tier::{DefaultAction, Tier, TierSpec};
 pub use unread::Unread;
-pub use workload_endpoint::{EndpointPort, IpNat, QosControls, WorkloadEndpointSpec};
+pub use workload_endpoint::{EndpointPort, IpNat, QosControls, WorkloadEndpointSpec, nobodys};
 pub use workload_endpoint_name::{WorkloadEndpointName, WorkloadEndpointNameError};
 
 /// Group and version of every v3 document.

@@ -88,7 +88,7 @@ impl WorkloadEndpointSpec {
 
 /// Why an address is never a workload's; upstream takes them all. Those from 240.0.0.0 on, but the last, are in use: hosts route them, and
 /// clouds give them to pods. So are those of 169.254.0.0/16.
-pub(super) fn nobodys(address: IpAddr) -> Option<&'static str> {
+pub fn nobodys(address: IpAddr) -> Option<&'static str> {
     match address {
         IpAddr::V4(address) if address.is_broadcast() => Some("is the broadcast address"),
         IpAddr::V6(address) if address.is_unicast_link_local() => {

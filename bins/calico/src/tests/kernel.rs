@@ -371,6 +371,34 @@ fn refuses_the_hosts_own_namespace_and_an_occupied_name() {
     assert!(other.traces().is_empty());
 }
 
+/// One address of two that nobody can have is enough: the endpoint would be there without it, and the pod has no such traffic.
+#[test]
+fn an_address_that_is_never_a_workloads_is_refused_and_given_back() {
+    for (address, reason) in [
+        ("fe80::7/64", "fe80::7, which holds on one link only"),
+        ("127.0.0.7/8", "127.0.0.7, which is the host's own"),
+        ("::ffff:10.9.0.8/128", "which is an IPv4 address"),
+        ("224.0.0.7/4", "224.0.0.7, which is a multicast address"),
+    ] {
+        let scene = Scene::new();
+        let log = scene.path("log");
+        let result = json!({"cniVersion": "1.0.0", "ips": [{"address": "10.9.0.7/24"}, {"address": address}]});
+        let script = format!(
+            "#!/bin/sh\necho $CNI_COMMAND >> {}\n[ $CNI_COMMAND = ADD ] && echo '{result}'\nexit 0\n",
+            log.display()
+        );
+        install(&scene, "fake-ipam", &script);
+        let mut conf = scene.conf();
+        conf["ipam"] = json!({"type": "fake-ipam"});
+        let (code, error) = scene.act("ADD", &conf);
+        assert_eq!(code, 1, "{address}: {error}");
+        assert!(error.contains(reason), "{address}: {error}");
+        assert_eq!(std::fs::read_to_string(&log).unwrap(), "ADD\nDEL\n", "{address} is given back");
+        assert!(scene.traces().is_empty(), "{address}: {:?}", scene.traces());
+        assert!(Scene::interfaces(&scene.host).is_empty() && Scene::interfaces(&scene.container).is_empty());
+    }
+}
+
 #[test]
 fn delegates_to_another_ipam_plugin() {
     let scene = Scene::new();
