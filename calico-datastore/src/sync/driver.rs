@@ -201,6 +201,8 @@ impl Follower {
         if let Ok(answer) = tokio::time::timeout(AT_ONCE, &mut scan).await {
             return Ok(answer);
         }
+        // Nothing that was asked now has failed: it may only be slow.
+        let reason = format!("the datastore does not answer yet (watch lost: {reason})");
         self.send(Input::Unavailable { reason, retry_in: Duration::ZERO }).await?;
         Ok(scan.await)
     }

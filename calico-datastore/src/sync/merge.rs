@@ -49,7 +49,7 @@ pub enum Diagnostic {
     Unavailable {
         /// What the store, or the way to it, says.
         reason: String,
-        /// The pause.
+        /// The pause; none where a try is under way and takes long.
         retry_in: Duration,
     },
 }

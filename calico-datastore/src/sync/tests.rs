@@ -26,6 +26,8 @@ struct Consumer {
     bad: usize,
     faults: std::collections::BTreeSet<ResourceKey>,
     unavailable: usize,
+    /// Why, the last time.
+    reason: String,
 }
 
 impl Consumer {
@@ -50,7 +52,10 @@ impl Consumer {
             SyncEvent::Diagnostic(Diagnostic::Mended(key)) => {
                 assert!(self.faults.remove(&key), "{key} was not known to be bad");
             }
-            SyncEvent::Diagnostic(_) => self.unavailable += 1,
+            SyncEvent::Diagnostic(Diagnostic::Unavailable { reason, .. }) => {
+                self.unavailable += 1;
+                self.reason = reason;
+            }
         }
     }
 
@@ -398,6 +403,8 @@ async fn a_silent_store_is_told_of_before_it_says_that_it_is_away() {
     until(&mut syncer, &mut consumer, "silent", |consumer| consumer.status() == Some(SyncStatus::WaitForDatastore))
         .await;
     assert_eq!(consumer.unavailable, 1, "and why");
+    let reason = &consumer.reason;
+    assert!(reason.starts_with("the datastore does not answer yet (watch lost: "), "nothing has failed now: {reason}");
     until(&mut syncer, &mut consumer, "back", |consumer| consumer.status() == Some(SyncStatus::InSync)).await;
 }
 
