@@ -11,6 +11,7 @@ use calico_datastore::client::Client;
 use calico_datastore::sync::SyncOptions;
 use calico_datastore::{Datastore, IdSource, SystemClock, SystemIds};
 use tokio::signal::unix::{SignalKind, signal};
+use tokio::task::JoinError;
 use tracing::{error, info, warn};
 
 use crate::agent::{Agent, Parts};
@@ -21,7 +22,7 @@ use crate::metrics::Metrics;
 use crate::startup::address::interface_addresses;
 use crate::startup::alone::AloneInNamespace;
 use crate::startup::identity;
-use crate::startup::register::{IpChoice, Registration};
+use crate::startup::register::{IpChoice, RegisterError, Registration};
 use crate::startup::registrar::Registrar;
 
 /// Why the agent does not run.
@@ -57,13 +58,21 @@ pub(crate) async fn run(args: RunArgs, store: Arc<dyn Datastore>) -> Result<(), 
         tokio::select! {
             _ = terminate.recv() => {}
             _ = interrupt.recv() => {}
-            Ok(error) = &mut registrar => outcome = Err(error.into()),
+            ended = &mut registrar => outcome = Err(unregistered(ended)),
         }
     };
     agent.run(shutdown).await;
     registrar.abort();
     info!("calico-node stops; what is enforced stays enforced");
     outcome
+}
+
+/// Why nobody keeps this host registered any more. Where the task itself went wrong the agent ends as well, to be started anew.
+fn unregistered(ended: Result<RegisterError, JoinError>) -> RunError {
+    match ended {
+        Ok(error) => error.into(),
+        Err(fault) => format!("what keeps this host registered has stopped: {fault}").into(),
+    }
 }
 
 fn registration(args: &RunArgs, node: &str) -> Result<Registration, RunError> {
@@ -167,6 +176,14 @@ mod tests {
 
     use super::*;
     use crate::cli::{Cli, Command};
+
+    /// The host would stay unregistered without a word.
+    #[tokio::test]
+    async fn a_panic_of_the_registering_task_ends_the_agent() {
+        let ended = tokio::spawn(async { panic!("injected") }).await;
+        let error = unregistered(ended).to_string();
+        assert!(error.starts_with("what keeps this host registered") && error.contains("injected"), "{error}");
+    }
 
     /// The plugin names interfaces by the first prefix; an interface that one of these did not know would be reachable and unpoliced.
     #[test]
