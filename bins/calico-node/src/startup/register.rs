@@ -42,6 +42,16 @@ pub struct Registration {
     pub addresses: Vec<InterfaceAddress>,
 }
 
+/// What a [`Registration`] came to.
+#[derive(Debug)]
+#[expect(clippy::exhaustive_structs, reason = "the host itself, and the rest")]
+pub struct Outcome {
+    /// Whether the host's Node was missing, or why the host is not known.
+    pub node: Result<bool, RegisterError>,
+    /// What the cluster needs besides.
+    pub cluster: Result<(), RegisterError>,
+}
+
 /// How the node's address is chosen.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(clippy::exhaustive_enums, reason = "the settings of `IP` are these")]
@@ -106,19 +116,25 @@ impl RegisterError {
 }
 
 impl Registration {
-    /// Makes the host known. Answers whether its Node was missing.
+    /// Makes the host known. What keeps the cluster from being prepared, and another try cannot mend, does not keep the host from being
+    /// known.
+    pub async fn carry_out(&self, client: &Client) -> Outcome {
+        // First, since who sees the node may attach workloads to it.
+        match bearable(self.prepare(client).await) {
+            Ok(cluster) => Outcome { node: self.register_node(client).await, cluster },
+            Err(error) => Outcome { node: Err(error), cluster: Ok(()) },
+        }
+    }
+
+    /// Makes what the cluster needs besides this host's Node: its information, tiers and a pool.
     ///
     /// # Errors
-    /// The first that a step met. Where another try cannot mend it the steps that follow are done all the same: one bad object must not
-    /// keep the host from being known.
-    pub async fn carry_out(&self, client: &Client) -> Result<bool, RegisterError> {
-        let prepared = client.initialise_as(&self.cluster_type).await;
-        let prepared =
-            bearable(prepared.map_err(|source| RegisterError::Store { step: "prepare the datastore", source }))?;
-        // The pool first: who sees the node may attach workloads to it.
+    /// The first that a step met. Where another try cannot mend it the step that follows is done all the same.
+    pub async fn prepare(&self, client: &Client) -> Result<(), RegisterError> {
+        let begun = client.initialise_as(&self.cluster_type).await;
+        let begun = bearable(begun.map_err(|source| RegisterError::Store { step: "prepare the datastore", source }))?;
         let pooled = bearable(self.ensure_pool(client).await)?;
-        let registered = self.register_node(client).await;
-        prepared.and(pooled).and(registered)
+        begun.and(pooled)
     }
 
     async fn register_node(&self, client: &Client) -> Result<bool, RegisterError> {
@@ -284,7 +300,8 @@ mod tests {
                 cluster_type: words.into(),
                 addresses: Vec::new(),
             };
-            registration.carry_out(&client).await.unwrap();
+            let Outcome { node, cluster } = registration.carry_out(&client).await;
+            (node.unwrap(), cluster.unwrap());
         }
         let stored = client.get(&ResourceKey::cluster(Kind::ClusterInformation, "default")).await.unwrap();
         let Resource::ClusterInformation(cluster) = &*stored.resource else { panic!("{stored:?}") };

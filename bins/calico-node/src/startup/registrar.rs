@@ -6,7 +6,8 @@
 //! A datastore that is away and a record that cannot be read are waited for: the agent goes on enforcing, and each change of the record
 //! is a reason to try at once. Settings that cannot work end the agent at its start, where somebody looks; later they are told. A Node
 //! that somebody deletes is made again. Whoever means it may take the host out of service by stopping the agent; if not, two programs
-//! disagree, so each time that it is deleted again we wait longer before we contradict.
+//! disagree, so each time that it is deleted again we wait longer before we contradict. What the cluster lacks besides the Node is tried
+//! again by itself.
 
 use std::time::Duration;
 
@@ -16,7 +17,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, timeout};
 use tracing::{debug, info, warn};
 
-use super::register::{RegisterError, Registration};
+use super::register::{Outcome, RegisterError, Registration};
 use crate::agent::OwnNode;
 
 /// First pause after registering failed; it doubles up to the longest.
@@ -41,6 +42,8 @@ pub(crate) struct Registrar {
     own_node: watch::Receiver<OwnNode>,
     /// What is in the way, for the status.
     remark: watch::Sender<Option<String>>,
+    /// What became of the rest of the registration at the last try.
+    cluster: Result<(), RegisterError>,
 }
 
 impl Registrar {
@@ -51,7 +54,7 @@ impl Registrar {
         own_node: watch::Receiver<OwnNode>,
         remark: watch::Sender<Option<String>>,
     ) -> Self {
-        Self { registration, client, own_node, remark }
+        Self { registration, client, own_node, remark, cluster: Ok(()) }
     }
 
     /// Registers, and registers again, for ever. Ends only at the first time, with what is for whoever set this host up.
@@ -61,23 +64,62 @@ impl Registrar {
         }
         let mut contradiction = Contradiction::default();
         loop {
-            // Our own picture of it may be older than what was just read or written.
-            let _late = timeout(ECHO, self.until(|node| node != OwnNode::Absent)).await;
-            self.until(|node| node == OwnNode::Absent).await;
-            let pause = contradiction.pause(Instant::now());
-            let node = &self.registration.node;
-            warn!(node, again_in = ?pause, "somebody deleted this host's Node: it is registered again, unless it is there by then");
-            self.remark.send_replace(Some(format!(
-                "somebody deleted Node({node}): it is made again {} s after that, and later each time; to take the host out of service, \
-                 stop its agent first",
-                pause.as_secs()
-            )));
-            if timeout(pause, self.until(|node| node != OwnNode::Absent)).await.is_err()
-                && self.register(|_| false).await.is_ok_and(|is_new| is_new)
-            {
+            let made_after = match self.stand().await {
+                OwnNode::Absent => self.make_again(&mut contradiction).await,
+                _ => self.complete().await.then_some(FIRST_AGAIN),
+            };
+            if let Some(pause) = made_after {
                 contradiction.made(Instant::now(), pause);
             }
-            self.remark.send_replace(None);
+        }
+    }
+
+    /// Until our Node is gone, or is back after it could not be read: whoever mended it need not know its address. Meanwhile what else
+    /// could not be done is tried again, and only that: a Node that somebody deletes is not made again by the way.
+    async fn stand(&mut self) -> OwnNode {
+        let mut was_unreadable = false;
+        let mut is_over = |node| {
+            was_unreadable |= node == OwnNode::Unreadable;
+            node == OwnNode::Absent || was_unreadable && node == OwnNode::Present
+        };
+        let (mut pause, mut told) = (FIRST_PAUSE, String::new());
+        while let Err(error) = &self.cluster {
+            let text = format!("this host is registered, but: {}", chain(error));
+            let longest = longest(error);
+            self.tell(&mut told, text, longest);
+            if let Ok(node) = timeout(pause, seen(&mut self.own_node, &mut is_over)).await {
+                return node;
+            }
+            pause = (pause * 2).min(longest);
+            if *self.own_node.borrow() != OwnNode::Unknown {
+                self.cluster = self.registration.prepare(&self.client).await;
+            }
+        }
+        self.remark.send_replace(None);
+        seen(&mut self.own_node, is_over).await
+    }
+
+    /// Makes our Node again after a pause, unless it is there by then; answers with the pause if it was made.
+    async fn make_again(&mut self, contradiction: &mut Contradiction) -> Option<Duration> {
+        let pause = contradiction.pause(Instant::now());
+        let node = &self.registration.node;
+        warn!(node, again_in = ?pause, "somebody deleted this host's Node: it is registered again, unless it is there by then");
+        self.remark.send_replace(Some(format!(
+            "somebody deleted Node({node}): it is made again {} s after that, and later each time; to take the host out of service, \
+             stop its agent first",
+            pause.as_secs()
+        )));
+        let is_back = timeout(pause, seen(&mut self.own_node, |node| node != OwnNode::Absent)).await.is_ok();
+        (!is_back && self.register(|_| false).await.is_ok_and(|is_new| is_new)).then_some(pause)
+    }
+
+    /// Gives our Node what it lacks. One that is deleted before that is not made here, for there is no pause.
+    async fn complete(&mut self) -> bool {
+        let mut own_node = self.own_node.clone();
+        tokio::select! {
+            biased;
+            _ = seen(&mut own_node, |node| node == OwnNode::Absent) => false,
+            is_new = self.register(|_| false) => is_new.is_ok_and(|is_new| is_new),
         }
     }
 
@@ -87,43 +129,63 @@ impl Registrar {
         let mut told = String::new();
         loop {
             let error = match self.registration.carry_out(&self.client).await {
-                Ok(is_new) => {
+                Outcome { node: Err(error), .. } | Outcome { cluster: Err(error), .. } if fatal(&error) => {
+                    return Err(error);
+                }
+                Outcome { node: Err(error), cluster } => {
+                    self.cluster = cluster;
+                    error
+                }
+                Outcome { node: Ok(is_new), cluster } => {
+                    self.cluster = cluster;
                     if !told.is_empty() {
                         info!("this host is registered now");
                     }
                     self.remark.send_replace(None);
+                    // Our own picture of it may be older than what was just read or written.
+                    let _late = timeout(ECHO, seen(&mut self.own_node, |node| node != OwnNode::Absent)).await;
                     return Ok(is_new);
                 }
-                Err(error) if fatal(&error) => return Err(error),
-                Err(error) => error,
             };
-            let longest = if error.is_retryable() { LONGEST_PAUSE } else { LONGEST_BAD };
-            let text = chain(&error);
-            if told == text {
-                debug!(error = text, retry_in = ?pause, "this host is still not registered");
-            } else {
-                warn!(error = text, retry_in = ?pause, "this host is not registered; what can be enforced is");
-                let each = longest.as_secs();
-                self.remark
-                    .send_replace(Some(format!("this host is not registered: {text}; tried again every {each} s")));
-                told = text;
-            }
+            let besides = self.cluster.as_ref().err().map(|besides| format!(", and: {}", chain(besides)));
+            let text = format!("this host is not registered: {}{}", chain(&error), besides.unwrap_or_default());
+            let longest = longest(&error);
+            self.tell(&mut told, text, longest);
             let _changed = timeout(pause, self.change()).await;
             pause = (pause * 2).min(longest);
         }
     }
 
-    async fn until(&mut self, wanted: impl Fn(OwnNode) -> bool) {
-        if self.own_node.wait_for(|node| wanted(*node)).await.is_err() {
-            // The agent is stopping.
-            std::future::pending().await
+    /// Says what is in the way, and in the log only once that it is so.
+    fn tell(&self, told: &mut String, text: String, longest: Duration) {
+        if *told == text {
+            debug!(text, "as before");
+            return;
         }
+        warn!("{text}; what can be enforced is");
+        self.remark.send_replace(Some(format!("{text}; tried again every {} s", longest.as_secs())));
+        *told = text;
     }
 
     async fn change(&mut self) {
         if self.own_node.changed().await.is_err() {
             std::future::pending().await
         }
+    }
+}
+
+/// Longest pause before the next try after an error.
+const fn longest(error: &RegisterError) -> Duration {
+    if error.is_retryable() { LONGEST_PAUSE } else { LONGEST_BAD }
+}
+
+/// Waits until our Node is seen so.
+async fn seen(own_node: &mut watch::Receiver<OwnNode>, mut wanted: impl FnMut(OwnNode) -> bool) -> OwnNode {
+    let known = own_node.wait_for(|node| wanted(*node)).await.map(|node| *node);
+    match known {
+        Ok(node) => node,
+        // The agent is stopping.
+        Err(_) => std::future::pending().await,
     }
 }
 

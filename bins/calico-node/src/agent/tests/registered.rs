@@ -1,7 +1,10 @@
 //! What becomes of the host when its own Node cannot be read, or is deleted, while the agent runs.
 
+use calico_core::resource::{IpPool, IpPoolSpec};
 use calico_datastore::client::Client;
-use calico_datastore::{SystemClock, SystemIds};
+use calico_datastore::{
+    Committed, Datastore, DatastoreError, Listing, Revision, Scope, Stored, SystemClock, SystemIds, Watch,
+};
 
 use super::*;
 use crate::cli::PoolCidr;
@@ -14,19 +17,48 @@ fn own_key() -> ResourceKey {
 
 /// Keeps the world's host registered, at an address that was given.
 fn register(world: &World) -> JoinHandle<RegisterError> {
+    register_with(Arc::new(world.store.clone()), world, PoolCidr::None)
+}
+
+fn register_with(store: Arc<dyn Datastore>, world: &World, pool: PoolCidr) -> JoinHandle<RegisterError> {
     let registration = Registration {
         node: "a".into(),
         ip: IpChoice::Address("10.0.0.1/24".parse().unwrap()),
         as_number: None,
         needs_address: true,
-        pool: PoolCidr::None,
+        pool,
         pool_block_size: 26,
         cluster_type: String::new(),
         addresses: Vec::new(),
     };
     let ids = Arc::new(SystemIds::open().unwrap());
-    let client = Client::new(Arc::new(world.store.clone()), Arc::new(SystemClock), ids);
+    let client = Client::new(store, Arc::new(SystemClock), ids);
     tokio::spawn(Registrar::new(registration, client, world.own_node.clone(), world.registration.clone()).run())
+}
+
+/// A store that takes no pool, whoever tries how often.
+struct Poolless(MemoryStore);
+
+#[async_trait::async_trait]
+impl Datastore for Poolless {
+    async fn get(&self, key: &ResourceKey) -> Result<Stored, DatastoreError> {
+        self.0.get(key).await
+    }
+
+    async fn list(&self, scope: &Scope) -> Result<Listing, DatastoreError> {
+        self.0.list(scope).await
+    }
+
+    async fn commit(&self, batch: Batch) -> Result<Vec<Committed>, DatastoreError> {
+        match batch.writes.iter().find(|write| write.key.kind() == Kind::IpPool) {
+            Some(write) => Err(DatastoreError::Unreadable { key: write.key.clone(), reason: "injected".into() }),
+            None => self.0.commit(batch).await,
+        }
+    }
+
+    async fn watch(&self, scope: &Scope, from: Revision) -> Result<Box<dyn Watch>, DatastoreError> {
+        self.0.watch(scope, from).await
+    }
 }
 
 fn told<'a>(what: &'a str) -> impl Fn(&NodeStatus) -> bool + 'a {
@@ -67,6 +99,14 @@ async fn a_record_that_cannot_be_read_stops_nothing_but_itself() {
     world.store.inject(own_key(), b"[]");
     world.until("told again", told("Node(a), this host's own, cannot be read")).await;
     assert_eq!(world.wait("pod", 60_000).await, Answer::Ok(Success::Enforced));
+
+    // Mended without the address once more.
+    world.until("no address", |_| !has_address(&world)).await;
+    world.put(own_key(), Resource::Node(Box::default())).await;
+    world.until("completed", |status| has_address(&world) && status.notices.is_empty()).await;
+
+    world.store.inject(own_key(), b"[]");
+    world.until("told again", told("Node(a), this host's own, cannot be read")).await;
     world.write(own_key(), Change::Delete).await;
     tokio::time::sleep(Duration::from_secs(15)).await;
     world.until("made anew", |status| has_address(&world) && status.notices.is_empty()).await;
@@ -107,6 +147,33 @@ async fn a_node_that_is_deleted_is_made_again_and_later_each_time() {
     let stored = world.store.get(&own_key()).await.unwrap();
     let Resource::Node(node) = &*stored.resource else { panic!("{stored:?}") };
     assert_eq!(node.spec.bgp.as_ref().and_then(|bgp| bgp.as_number), Some("64999".parse().unwrap()));
+}
+
+/// A host that is known, in a cluster that cannot be prepared, is told as that; and its Node is not made again by the way.
+#[tokio::test(start_paused = true)]
+async fn what_the_cluster_lacks_besides_is_neither_told_of_the_host_nor_a_reason_to_fight() {
+    let world = World::start(MemoryStore::new());
+    let store = Arc::new(Poolless(world.store.clone()));
+    let _registrar = register_with(store, &world, PoolCidr::Range("10.9.0.0/16".parse().unwrap()));
+    let lacking = |status: &NodeStatus| told("this host is registered, but: cannot make the default pool")(status);
+    let status = world.until("told", |status| has_address(&world) && lacking(status)).await;
+    assert!(!told("this host is not registered")(&status), "{status:?}");
+    let mut pauses = Vec::new();
+    for _ in 0..3 {
+        world.write(own_key(), Change::Delete).await;
+        let deleted = Instant::now();
+        while world.store.get(&own_key()).await.is_err() {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
+        pauses.push(deleted.elapsed().as_secs());
+        world.until("as before", |status| has_address(&world) && lacking(status)).await;
+    }
+    assert!(pauses[0] >= 10 && pauses[1] >= 20 && pauses[2] >= 40, "virtual time: {pauses:?}");
+
+    let spec = IpPoolSpec { cidr: "10.8.0.0/16".parse().unwrap(), ..IpPoolSpec::default() };
+    world.put(ResourceKey::cluster(Kind::IpPool, "four"), Resource::IpPool(IpPool::named("four", spec))).await;
+    tokio::time::sleep(Duration::from_secs(70)).await;
+    world.until("mended", |status| has_address(&world) && status.notices.is_empty()).await;
 }
 
 /// A change of the datastore's lock is no deletion, and what is locked is not written to.
