@@ -118,7 +118,8 @@ fn walk(directory: &Path, recursive: bool, names: &mut Vec<PathBuf>) -> std::io:
     Ok(())
 }
 
-/// Checks every document. With a client, fields that no version of ours knows are accepted where the stored object has them.
+/// Checks every document. With a client, what a manifest may not have is accepted where the stored object has it: fields that no
+/// version of ours knows, and prefixes with host bits.
 pub(crate) async fn check(
     documents: Vec<Document>,
     verb: &'static str,
@@ -246,11 +247,16 @@ async fn item(document: &Document, namespace: Option<&str>, client: Option<&Clie
         Ok(resource) => resource,
         Err(faults) => {
             let stored = match (client, key_of(kind, &given)) {
-                (Some(client), Some(key)) if only_unknown(&faults) => {
-                    stored_document(client, &key).await.map_err(|error| Refusal::Store(kind, error))?
-                }
+                (Some(client), Some(key)) => match stored_document(client, &key).await {
+                    Err(error) if only_unknown(&faults) => return Err(Refusal::Store(kind, error)),
+                    // What is wrong is wrong whatever is stored, most likely.
+                    read => read.unwrap_or_default(),
+                },
                 _ => None,
             };
+            if stored.is_none() {
+                return Err(Refusal::Faults(kind, faults));
+            }
             Resource::decode_strict(kind, &given, stored.as_ref()).map_err(|faults| Refusal::Faults(kind, faults))?
         }
     };

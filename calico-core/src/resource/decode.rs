@@ -14,7 +14,7 @@ use super::{Fault, Kind, Resource, ResourceKey, Scope, shape, unread};
 use crate::text::Words;
 
 /// The annotation in which the etcd layout keeps a policy's own name (its key may carry an old tier prefix).
-pub(super) const NAME_ANNOTATION: &str = "projectcalico.org/metadata";
+pub const NAME_ANNOTATION: &str = "projectcalico.org/metadata";
 
 impl Resource {
     /// Reads a stored document. Unknown fields are left to the raw document; nulls count as absent; an object that is wrong in a
@@ -41,8 +41,8 @@ impl Resource {
     }
 
     /// Reads an operator's document: as [`decode`](Self::decode), and refuses unknown fields, names and labels that the API does
-    /// not take, prefixes with host bits. Unknown fields that `stored` (the object as it is now, raw) has at the same place are
-    /// accepted, so that an object written by a newer version can be edited.
+    /// not take, prefixes with host bits. Unknown fields and values that `stored` (the object as it is now, raw) has at the same place
+    /// are accepted, so that an object that a newer version or another program wrote can be edited.
     ///
     /// # Errors
     /// At least one fault.

@@ -27,7 +27,7 @@ pub fn merge_unknown(kind: Kind, base: &Value, typed: Value) -> Value {
 /// [`merge_unknown`] for a document of any shape.
 pub(super) fn over(shape: &Shape, base: &Value, typed: Value) -> Value {
     let is_known = |field: &Field, _: &Path<'_>| !matches!(field.shape, Shape::Carried);
-    Merge { is_known: &is_known, lost: Vec::new() }.value(shape, base, typed, &Path::Root)
+    Merge { is_known: &is_known, keeps_words: true, lost: Vec::new() }.value(shape, base, typed, &Path::Root)
 }
 
 /// What came of [`merge_newer`].
@@ -43,12 +43,12 @@ pub struct Merged {
 
 /// As [`merge_unknown`], for an operator's whole document: fields that this model knows of but only carries are the operator's too,
 /// so their absence deletes them; only fields that no part of the model knows, and a status that the document does not have, are
-/// carried over.
+/// carried over. What the operator says is stored in the operator's words.
 pub fn merge_newer(kind: Kind, stored: &Value, given: Value) -> Merged {
     let has_status = given.get("status").is_some();
     let is_known =
         |field: &Field, place: &Path<'_>| has_status || field.name != "status" || !matches!(place, Path::Root);
-    let mut merge = Merge { is_known: &is_known, lost: Vec::new() };
+    let mut merge = Merge { is_known: &is_known, keeps_words: false, lost: Vec::new() };
     let document = merge.value(kind.shape(), stored, given, &Path::Root);
     Merged { document, lost: merge.lost }
 }
@@ -57,6 +57,8 @@ pub fn merge_newer(kind: Kind, stored: &Value, given: Value) -> Merged {
 struct Merge<'a> {
     /// Whether the typed view covers a field of the struct at a place.
     is_known: &'a dyn Fn(&Field, &Path<'_>) -> bool,
+    /// Whether a value that says the same as the older one keeps the older one's words.
+    keeps_words: bool,
     lost: Vec<String>,
 }
 
@@ -83,7 +85,7 @@ impl Merge<'_> {
                 Value::Object(typed)
             }
             (Shape::List(shape), Value::Array(base), Value::Array(typed)) => self.list(shape, base, typed, path),
-            (Shape::Leaf { .. }, base, typed) if shape.known_part(base) == typed => base.clone(),
+            (Shape::Leaf { .. }, base, typed) if self.keeps_words && shape.known_part(base) == typed => base.clone(),
             (shape, base, typed) => {
                 self.lose(shape, base, path, &BTreeSet::new());
                 typed
@@ -234,6 +236,15 @@ mod tests {
         let typed = json!({"spec": {"nets": ["10.0.0.1/32", "fd00::1/128"]}});
         let merged = merge_unknown(Kind::GlobalNetworkSet, &stored, typed);
         assert_eq!(merged["spec"]["nets"], json!(["10.0.0.1", "fd00::1/128"]), "in another order");
+    }
+
+    #[test]
+    fn an_operators_words_are_stored_as_they_are_written() {
+        let stored = json!({"spec": {"nets": ["10.1.2.3/24", "FD00:0::1"], "later": 1}});
+        for nets in [["10.1.2.0/24", "fd00::1/128"], ["10.1.2.9/24", "FD00:0::1/128"]] {
+            let merged = merge_newer(Kind::GlobalNetworkSet, &stored, json!({"spec": {"nets": nets}}));
+            assert_eq!(merged.document["spec"], json!({"nets": nets, "later": 1}));
+        }
     }
 
     fn merged(stored: Value, given: Value) -> (Value, Vec<String>) {

@@ -80,6 +80,7 @@ pub use check::{SUBDOMAIN, is_subdomain};
 pub use cluster_information::ClusterInformationSpec;
 pub use condition::{Condition, Conditions};
 pub use custom::{CUSTOM_KINDS, CustomGroup, custom_name, from_custom, from_custom_strict, to_custom};
+pub use decode::NAME_ANNOTATION;
 pub use defaults::{
     DEFAULT_ALLOW_PROFILE, DEFAULT_TIER, NAMESPACE_LABEL, ORCHESTRATOR_LABEL, SINGLE_NAME, TIER_LABEL, implied_types,
 };

@@ -5,7 +5,7 @@
 //! are consulted only when serde failed, when a manifest is checked, and when a document is written over an older one.
 //! A test holds tables and structs together.
 
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
@@ -118,14 +118,18 @@ fn plain(message: &str) -> String {
 pub(super) enum Reading<'a> {
     /// From a datastore: unknown fields are somebody else's.
     Stored,
-    /// From an operator: unknown fields are refused, except those that the stored object has at the same place.
+    /// From an operator: unknown fields are refused, except those that the stored object has at the same place, and values are held
+    /// closer, except those that the stored object has there.
     Manifest { stored: Option<&'a Known<'a>> },
 }
 
-/// The names that the mappings of an object have. Elements of a list have no identity, so what any of them has is known for all: they
-/// are one place.
+/// The names that the mappings of an object have, and its texts, by place. Elements of a list have no identity, so what any of them has
+/// is known for all: they are one place.
 #[derive(Debug, Default)]
-pub(super) struct Known<'a>(BTreeMap<&'a str, Self>);
+pub(super) struct Known<'a> {
+    members: BTreeMap<&'a str, Self>,
+    texts: BTreeSet<&'a str>,
+}
 
 impl<'a> Known<'a> {
     pub(super) fn of(value: &'a Value) -> Self {
@@ -137,9 +141,12 @@ impl<'a> Known<'a> {
     fn add(&mut self, value: &'a Value) {
         match value {
             Value::Object(members) => {
-                members.iter().for_each(|(name, member)| self.0.entry(name.as_str()).or_default().add(member));
+                members.iter().for_each(|(name, member)| self.members.entry(name.as_str()).or_default().add(member));
             }
             Value::Array(items) => items.iter().for_each(|item| self.add(item)),
+            Value::String(text) => {
+                self.texts.insert(text);
+            }
             _ => {}
         }
     }
@@ -149,7 +156,7 @@ impl Reading<'_> {
     fn at_field(self, name: &str) -> Self {
         match self {
             Self::Stored => Self::Stored,
-            Self::Manifest { stored } => Self::Manifest { stored: stored.and_then(|known| known.0.get(name)) },
+            Self::Manifest { stored } => Self::Manifest { stored: stored.and_then(|known| known.members.get(name)) },
         }
     }
 
@@ -157,7 +164,18 @@ impl Reading<'_> {
     fn refuses(self, name: &str) -> bool {
         match self {
             Self::Stored => false,
-            Self::Manifest { stored } => stored.is_none_or(|known| !known.0.contains_key(name)),
+            Self::Manifest { stored } => stored.is_none_or(|known| !known.members.contains_key(name)),
+        }
+    }
+
+    /// Whether the leaf is held to what manifests are held to: not if the stored object has it so. Whoever edits the rest of that
+    /// object is not to answer for it.
+    fn is_strict_of(self, value: &Value) -> bool {
+        match self {
+            Self::Stored => false,
+            Self::Manifest { stored } => {
+                !stored.zip(value.as_str()).is_some_and(|(known, text)| known.texts.contains(text))
+            }
         }
     }
 
@@ -172,7 +190,7 @@ impl Shape {
         match (self, value) {
             (Self::Carried, _) => {}
             (Self::Leaf { stored, manifest }, value) => {
-                let read = if reading.is_manifest() { manifest } else { stored };
+                let read = if reading.is_strict_of(value) { manifest } else { stored };
                 if let Err(reason) = read(value) {
                     faults.push(Fault::value(path, shown(value), reason));
                 }

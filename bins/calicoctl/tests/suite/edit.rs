@@ -219,3 +219,56 @@ fn a_fault_of_a_list_of_operations_is_shown_at_its_operation() {
     let run = patch(&cluster, "gnp allow-dns -t json", operations);
     assert!(run.stderr.contains("line 2, column"), "{run:?}");
 }
+
+/// Words that a manifest may not have: others wrote them, and nothing that is stored is lost or changed by a look at it.
+#[test]
+fn what_others_stored_with_host_bits_is_edited() {
+    let cluster = cluster();
+    let policy = ResourceKey::cluster(Kind::GlobalNetworkPolicy, "bits");
+    let pool = ResourceKey::cluster(Kind::IpPool, "bits");
+    let head = |kind: &str| {
+        format!(
+            r#""kind":"{kind}","apiVersion":"projectcalico.org/v3","metadata":{{"name":"bits","uid":"u","creationTimestamp":"2026-01-01T00:00:00Z"}}"#
+        )
+    };
+    let rules =
+        r#"[{"action":"Deny","source":{"nets":["10.1.2.3/24"],"notNets":["10.1.2.77/32"]}},{"action":"Allow"}]"#;
+    let stored = format!(r#"{{{},"spec":{{"ingress":{rules},"types":["Ingress"]}}}}"#, head("GlobalNetworkPolicy"));
+    cluster.store.inject(policy.clone(), stored.as_bytes());
+    let stored = format!(r#"{{{},"spec":{{"cidr":"10.9.1.1/16","blockSize":26}}}}"#, head("IPPool"));
+    cluster.store.inject(pool.clone(), stored.as_bytes());
+
+    cluster.done("label gnp bits a=b", "");
+    cluster.done("label ippool bits a=b", "");
+    patched(&cluster, "gnp bits", "{spec: {order: 3}}");
+    patched(&cluster, "ippool bits", "{spec: {natOutgoing: true}}");
+    for kind in ["gnp", "ippool"] {
+        let shown = cluster.done(&format!("get {kind} bits -o yaml"), "");
+        cluster.done("apply -f -", &shown);
+        cluster.done("apply -f -", &shown.replace("a: b", "a: c"));
+    }
+    let read = raw(&cluster, policy.clone());
+    assert_eq!(read["spec"]["ingress"].to_string(), rules);
+    assert_eq!((&read["spec"]["order"], &read["metadata"]["labels"]["a"]), (&json!(3), &json!("c")));
+    let read = raw(&cluster, pool.clone());
+    assert_eq!((&read["spec"]["cidr"], &read["metadata"]["labels"]["a"]), (&json!("10.9.1.1/16"), &json!("c")));
+
+    // Others an operator may not write, and the right ones are stored.
+    let shown = cluster.done("get gnp bits -o yaml", "");
+    let run = cluster.type_in("apply -f -", &shown.replace("10.1.2.3/24", "10.1.2.4/24"));
+    assert!(run.code == 1 && run.stderr.contains("host bits"), "{run:?}");
+    patched(&cluster, "gnp bits -t json", "[{op: replace, path: /spec/ingress/0/source/nets/0, value: 10.1.2.0/24}]");
+    assert_eq!(raw(&cluster, policy)["spec"]["ingress"][0]["source"]["nets"], json!(["10.1.2.0/24"]));
+    let shown = cluster.done("get ippool bits -o yaml", "").replace("10.9.1.1/16", "10.9.0.0/16");
+    assert_eq!(cluster.type_in("diff -f -", &shown).code, 1);
+    cluster.done("apply -f -", &shown);
+    assert_eq!(raw(&cluster, pool)["spec"]["cidr"], "10.9.0.0/16");
+}
+
+/// The same value in other words is a change like any other, and says nothing of newer versions.
+#[test]
+fn a_patch_may_respell_a_value() {
+    let cluster = cluster();
+    patched(&cluster, "netsets partners -n shop", "{spec: {nets: [192.0.2.0/24, 198.51.100.7/32]}}");
+    assert_eq!(raw(&cluster, set())["spec"]["nets"], json!(["192.0.2.0/24", "198.51.100.7/32"]));
+}

@@ -100,6 +100,26 @@ fn every_fault_is_found_with_its_place() {
 }
 
 #[test]
+fn words_that_a_manifest_may_not_have_are_taken_where_they_are_stored() {
+    let kind = Kind::GlobalNetworkPolicy;
+    let mut document = policy();
+    document["spec"]["ingress"][0]["source"] = json!({"nets": ["10.1.2.3/24"]});
+    let stored = document.clone();
+    assert_eq!(paths(&Resource::decode_strict(kind, &document, None).unwrap_err()), ["spec.ingress[0].source.nets[0]"]);
+    let Ok(Resource::GlobalNetworkPolicy(read)) = Resource::decode_strict(kind, &document, Some(&stored)) else {
+        panic!()
+    };
+    assert_eq!(read.spec.ingress[0].source.nets[0].to_string(), "10.1.2.0/24");
+    document["spec"]["ingress"][0]["source"]["notNets"] = json!(["10.1.2.3/24"]);
+    let elsewhere = Resource::decode_strict(kind, &document, Some(&stored)).unwrap_err();
+    assert_eq!(paths(&elsewhere), ["spec.ingress[0].source.notNets[0]"]);
+    document["spec"]["ingress"][0]["source"] = json!({"nets": ["10.1.2.9/24"]});
+    assert!(Resource::decode_strict(kind, &document, Some(&stored)).is_err(), "another one");
+    document["spec"]["ingress"][0]["source"] = json!({"nets": ["10.1.2.3/99"]});
+    assert!(Resource::decode_strict(kind, &document, Some(&document)).is_err(), "what no reader takes");
+}
+
+#[test]
 fn a_typing_mistake_is_refused_in_a_manifest_unless_it_is_stored() {
     let mut document = policy();
     document["spec"]["ingress"][0]["source"] = json!({"selectr": "role == 'dns'"});
