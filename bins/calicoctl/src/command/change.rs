@@ -9,7 +9,7 @@ use calico_datastore::client::{Client, Intent, Rehearsal};
 use super::report::Attempt;
 use super::{Context, report, targets};
 use crate::cli::{DeleteArgs, FileArgs, WriteArgs};
-use crate::failure::{Failure, printable};
+use crate::failure::Failure;
 use crate::input::{self, Item};
 use crate::protected::{self, Operation};
 use crate::write::{self, Outcome};
@@ -60,10 +60,10 @@ pub(super) async fn write(
     if items.is_empty() {
         return finish(report::summary(word, past, &[]), context);
     }
-    warn_of_kinds(items.iter().map(|item| item.kind), context)?;
+    warn_of_kinds(items.iter().map(|item| item.kind), context);
     if args.dry_run {
         for item in &items {
-            warn(item, context)?;
+            warn(item, context);
         }
         return finish(report::dry(report::summary(word, past, &successes(&items))), context);
     }
@@ -84,7 +84,7 @@ pub(super) async fn write(
             Verb::Replace => write::replace(&client, item).await,
         };
         if matches!(outcome, Outcome::Done | Outcome::Undecided(_)) {
-            warn(item, context)?;
+            warn(item, context);
         }
         attempts.push(Attempt::of_item(item, outcome));
     }
@@ -95,9 +95,9 @@ pub(super) async fn write(
 pub(super) async fn validate(input: &FileArgs, context: &mut Context<'_>) -> Result<(), Failure> {
     let documents = input::documents(&input.files, &input.options, context.stdin)?;
     let items = input::check(documents, "validate", input.options.namespace(), None).await?;
-    warn_of_kinds(items.iter().map(|item| item.kind), context)?;
+    warn_of_kinds(items.iter().map(|item| item.kind), context);
     for item in &items {
-        warn(item, context)?;
+        warn(item, context);
     }
     finish(report::summary("validate", "validated", &successes(&items)), context)
 }
@@ -163,21 +163,16 @@ fn successes(items: &[Item]) -> Vec<Attempt> {
 }
 
 /// Says which kinds nothing acts on, each once.
-pub(super) fn warn_of_kinds(kinds: impl Iterator<Item = Kind>, context: &mut Context<'_>) -> Result<(), Failure> {
-    for line in warning::of_kinds(kinds) {
-        writeln!(context.stderr, "{line}")?;
-    }
-    Ok(())
+pub(super) fn warn_of_kinds(kinds: impl Iterator<Item = Kind>, context: &mut Context<'_>) {
+    warning::of_kinds(kinds).iter().for_each(|line| context.tell(line));
 }
 
-pub(super) fn warn(item: &Item, context: &mut Context<'_>) -> Result<(), Failure> {
-    for line in warning::of(item).iter().flat_map(|warning| warning.lines()) {
-        writeln!(context.stderr, "{}", printable(line))?;
-    }
-    Ok(())
+pub(super) fn warn(item: &Item, context: &mut Context<'_>) {
+    warning::of(item).iter().for_each(|warning| context.tell(warning));
 }
 
 fn finish((text, failure): (String, Option<Failure>), context: &mut Context<'_>) -> Result<(), Failure> {
-    context.stdout.write_all(text.as_bytes())?;
-    failure.map_or(Ok(()), Err)
+    let written = context.stdout.write_all(text.as_bytes());
+    // What failed is told even where nobody reads what succeeded.
+    failure.map_or_else(|| written.map_err(Failure::from), Err)
 }

@@ -64,9 +64,9 @@ async fn changes(input: &FileArgs, config: Option<&Path>, context: &mut Context<
     let client = context.client_before_writing(config).await?;
     let mut items = input::check(documents, "apply", input.options.namespace(), Some(&client)).await?;
     rehearse::check(&client, "apply", Intent::Apply, false, &mut items).await?;
-    change::warn_of_kinds(items.iter().map(|item| item.kind), context)?;
+    change::warn_of_kinds(items.iter().map(|item| item.kind), context);
     for item in &items {
-        change::warn(item, context)?;
+        change::warn(item, context);
     }
     Ok(items.iter().filter_map(Change::of).collect())
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use calico_cmd::output::chain;
 use calico_core::Few;
-use calico_core::resource::{Fault, Resource, ResourceKey, Scope, merge_newer};
+use calico_core::resource::{Fault, NAME_ANNOTATION, Resource, ResourceKey, Scope, merge_newer};
 use calico_datastore::Stored;
 use calico_datastore::client::{Client, ClientError, Draft, Intent, Rehearsal, Rehearsed};
 use clap::Args;
@@ -104,12 +104,12 @@ pub(super) async fn patch(args: &PatchArgs, config: Option<&Path>, context: &mut
         Ok(Edited { resource, document, rehearsed, keeps }) => {
             if keeps {
                 let kept = "fields of the stored resource that only newer versions know stay, though the patch leaves them out";
-                writeln!(context.stderr, "warning: {key}: {kept}")?;
+                context.tell(&format!("warning: {key}: {kept}"));
             }
-            warn_of_kinds(std::iter::once(key.kind()), context)?;
+            warn_of_kinds(std::iter::once(key.kind()), context);
             let mut written = patch.written;
             written.value = document;
-            warn(&Item { kind: key.kind(), resource, document: written, rehearsed }, context)?;
+            warn(&Item { kind: key.kind(), resource, document: written, rehearsed }, context);
             let dry = report::dry_mark(args.one.dry_run);
             writeln!(context.stdout, "Successfully patched 1 '{}' resource{dry}", key.kind())?;
             Ok(())
@@ -178,7 +178,7 @@ pub(super) async fn label(args: &LabelArgs, config: Option<&Path>, context: &mut
     };
     match edit(&client, &key, *dry_run, change).await {
         Ok(_) => {
-            warn_of_kinds(std::iter::once(key.kind()), context)?;
+            warn_of_kinds(std::iter::once(key.kind()), context);
             let dry = report::dry_mark(*dry_run);
             let preposition = if args.remove { "from" } else { "on" };
             writeln!(context.stdout, "Successfully {past} label {label} {preposition} {kind} {name}{dry}")?;
@@ -274,9 +274,6 @@ async fn edit(
 
 /// What the datastore says of a resource, which no change of its document changes.
 const OWN: [&str; 4] = ["uid", "creationTimestamp", "generation", "selfLink"];
-
-/// Where policies are stored with the name that users see.
-const NAME_ANNOTATION: &str = "projectcalico.org/metadata";
 
 /// Changes that would be passed over without a word: the resource is what would be written for the document.
 fn without_effect(key: &ResourceKey, stored: &Stored, document: &Value, resource: &Resource) -> Vec<Fault> {

@@ -10,7 +10,7 @@ use calico_datastore::{BadObject, DatastoreError, Scope, Stored};
 
 use super::{Context, targets};
 use crate::cli::GetArgs;
-use crate::failure::{Failure, printable};
+use crate::failure::Failure;
 use crate::input;
 use crate::output::{self, Found, Show};
 use crate::spoilt::{Spoilt, mend, way_out, ways_out};
@@ -58,7 +58,7 @@ pub(super) async fn get(args: &GetArgs, config: Option<&Path>, context: &mut Con
         context.stdout.write_all(output::render(&found, show)?.as_bytes())?;
     }
     for partial in &errors.partial {
-        writeln!(context.stderr, "{}", printable(&format!("warning: {partial}")))?;
+        context.tell(&format!("warning: {partial}"));
     }
     // Once, however many there are.
     match errors.bad.as_slice() {

@@ -26,7 +26,7 @@ pub(crate) use self::diff::{DiffArgs, HELP as DIFF_HELP};
 pub(crate) use self::version::VersionArgs;
 use crate::DEFAULT_CONFIG;
 use crate::cli::{Cli, Command, Target};
-use crate::failure::Failure;
+use crate::failure::{Failure, printable};
 use crate::input::DEFAULT_NAMESPACE;
 
 /// What verbs work with.
@@ -97,8 +97,16 @@ impl Context<'_> {
     ) -> Result<Client, Failure> {
         let Some(path) = self.absent.take() else { return Ok(checked) };
         let store = store::open(&self.resolve(config)?.config).await?;
-        writeln!(self.stderr, "info: made a new, empty datastore: {}", path.display())?;
+        self.tell(&format!("info: made a new, empty datastore: {}", path.display()));
         Ok(self.client_of(store))
+    }
+
+    /// Tells an operator something on standard error. If nobody reads it, what was asked for is done all the same: half of it done
+    /// without a word would be worse.
+    pub(crate) fn tell(&mut self, text: &str) {
+        for line in text.lines() {
+            let _closed = writeln!(self.stderr, "{}", printable(line));
+        }
     }
 
     /// The datastore, or why it cannot be opened.
@@ -108,7 +116,7 @@ impl Context<'_> {
         }
         let resolved = self.resolve(config)?;
         if let Some(warning) = &resolved.warning {
-            writeln!(self.stderr, "warning: {warning}")?;
+            self.tell(&format!("warning: {warning}"));
         }
         Ok(store::open_existing(&resolved.config).await)
     }

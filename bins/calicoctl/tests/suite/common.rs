@@ -94,6 +94,23 @@ impl Cluster {
         reader.shown
     }
 
+    /// Types a command line while nobody reads standard error; how it ended, and what it printed.
+    pub(crate) fn type_unheard(&self, line: &str, stdin: &str) -> (u8, String) {
+        let mut stdout = Vec::new();
+        let io = Io {
+            sources: Sources::default(),
+            stdin: &mut stdin.as_bytes(),
+            stdout: &mut stdout,
+            stderr: &mut Closed,
+            is_terminal: false,
+            store: Some(Arc::<MemoryStore>::clone(&self.store)),
+            clock: Arc::new(Frozen),
+            ids: Arc::<Counter>::clone(&self.ids),
+        };
+        let exit = calicoctl::run(arguments(line, &[]), io);
+        (exit.code(), String::from_utf8(stdout).unwrap())
+    }
+
     /// Types a command line that must succeed; what it printed.
     pub(crate) fn done(&self, line: &str, stdin: &str) -> String {
         let run = self.type_in(line, stdin);
@@ -114,6 +131,19 @@ impl std::io::Write for Reader<'_> {
         self.shown += std::str::from_utf8(bytes).unwrap();
         let is_done = self.shown.ends_with('\n') && (self.is_done)(&self.shown);
         if is_done { Err(std::io::ErrorKind::BrokenPipe.into()) } else { Ok(bytes.len()) }
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Nobody reads it.
+struct Closed;
+
+impl std::io::Write for Closed {
+    fn write(&mut self, _: &[u8]) -> std::io::Result<usize> {
+        Err(std::io::ErrorKind::BrokenPipe.into())
     }
 
     fn flush(&mut self) -> std::io::Result<()> {

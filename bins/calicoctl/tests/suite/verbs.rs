@@ -530,3 +530,23 @@ fn a_link_that_leads_nowhere_is_named() {
         );
     }
 }
+
+/// A warning that nobody reads keeps nothing from being done.
+#[test]
+fn a_closed_standard_error_does_not_stop_an_apply() {
+    let cluster = Cluster::new();
+    let warned = |name: &str| policy(name, "{ingress: [{action: Allow, http: {methods: [GET]}}]}");
+    let both = warned("a") + "---\n" + &warned("b");
+    let heard = Cluster::new().type_in("apply -f -", &both);
+    assert!(heard.stderr.lines().count() > 1, "there is something to warn of: {heard:?}");
+    for line in ["apply --dry-run -f -", "validate -f -", "apply -f -", "replace -f -"] {
+        let (code, shown) = cluster.type_unheard(line, &both);
+        assert_eq!((code, shown.starts_with("Successfully ")), (0, true), "{line}: {shown}");
+    }
+    assert_eq!(cluster.type_in("get gnp a b -o name", "").code, 0);
+    // The end is told all the same, and its code is that of the failure.
+    let (code, _) = cluster.type_unheard("create -f -", &both);
+    assert_eq!(code, 1);
+    let (code, shown) = cluster.type_unheard("patch gnp a -p {\"spec\":{\"order\":1}}", "");
+    assert_eq!((code, shown.starts_with("Successfully ")), (0, true), "{shown}");
+}
