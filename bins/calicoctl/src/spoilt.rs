@@ -58,16 +58,16 @@ pub(crate) fn ways_out() -> String {
 
 const PUT: &str = "  to put a complete document in its place: calicoctl replace -f FILE";
 
-fn see(named: &str) -> String {
+pub(crate) fn see(named: &str) -> String {
     format!("  to see what is stored: calicoctl get {named} -o yaml")
 }
 
-fn remove(named: &str) -> String {
+pub(crate) fn remove(named: &str) -> String {
     format!("  to remove it: calicoctl delete {named}")
 }
 
 /// As it is named on a command line.
-fn named(key: &ResourceKey) -> String {
+pub(crate) fn named(key: &ResourceKey) -> String {
     let kind = key.kind().name().to_ascii_lowercase();
     let name = key.name().unwrap_or_default();
     match key.namespace() {

@@ -2,7 +2,7 @@
 
 use crate::common::{Cluster, golden};
 use calico_core::resource::{AffinityOwner, Kind, ResourceKey};
-use calico_datastore::{Datastore, Scope};
+use calico_datastore::{Datastore, Entry, Revision, Scope};
 
 const CLUSTER: &str = include_str!("../cluster.yaml");
 
@@ -134,18 +134,66 @@ fn policies_of_the_default_tier_move_to_their_own_names() {
     let inject = |key: &str, name: &str, spec: &str| cluster.store.inject(old(key), stored(name, spec).as_bytes());
     inject("default.web", "web", r#"{"types":["Ingress"],"later":1}"#);
     inject("default.dns", "dns", r#"{"tier":"default","types":["Ingress"],"order":1}"#);
-    inject("dns", "dns", r#"{"tier":"default","types":["Ingress"],"order":2}"#);
+    // Written by one who was stopped then.
+    inject("dns", "dns", r#"{"tier":"default","types":["Ingress"],"order":1}"#);
     inject("new", "new", r#"{"types":["Ingress"]}"#);
     inject("security.a", "security.a", r#"{"tier":"security","types":["Ingress"]}"#);
-    cluster.store.inject(old("default.broken"), b"{\"spec\": 5}");
     let run = cluster.type_in("datastore migrate-policy-names", "");
     assert_eq!((run.code, run.stdout.as_str()), (0, "Policy name migration complete, migrated 2 policies.\n"));
-    assert!(run.stderr.contains("GlobalNetworkPolicy(default.broken) cannot be read"), "{run:?}");
+    assert_eq!(run.stderr, "");
     assert!(raw(&cluster, old("default.web")).is_none() && raw(&cluster, old("default.dns")).is_none());
     let web = raw(&cluster, old("web")).unwrap();
     assert_eq!((&web["metadata"]["uid"], &web["spec"]["later"]), (&"u".into(), &1.into()));
-    assert_eq!(raw(&cluster, old("dns")).unwrap()["spec"]["order"], 2, "what is there already stays");
-    assert_eq!(count(&cluster), 5);
+    assert_eq!(raw(&cluster, old("dns")).unwrap()["spec"]["order"], 1);
+    assert_eq!(count(&cluster), 4);
     let again = cluster.type_in("datastore migrate-policy-names", "");
     assert_eq!(again.stdout, "Policy name migration complete, migrated 0 policies.\n");
+}
+
+/// Which of two policies is meant nobody can say, and one of them may deny.
+#[test]
+fn a_policy_is_not_moved_onto_another() {
+    let cluster = Cluster::new();
+    let key = |name: &str| ResourceKey::cluster(Kind::GlobalNetworkPolicy, name);
+    let stored = |name: &str, spec: &str| format!(r#"{{"metadata":{{"name":"{name}"}},"spec":{spec}}}"#);
+    let deny = r#"{"types":["Ingress"],"ingress":[{"action":"Deny"}]}"#;
+    for (name, new) in [
+        ("unreadable", "{".to_owned()),
+        ("no-policy", r#"{"spec":{"selector":7}}"#.to_owned()),
+        ("different", stored("different", r#"{"types":["Ingress"],"ingress":[{"action":"Allow"}]}"#)),
+        ("newer", stored("newer", r#"{"types":["Ingress"],"ingress":[{"action":"Deny"}],"later":1}"#)),
+        ("labelled", format!(r#"{{"metadata":{{"name":"labelled","labels":{{"a":"b"}}}},"spec":{deny}}}"#)),
+    ] {
+        cluster.store.inject(key(&format!("default.{name}")), stored(&format!("default.{name}"), deny).as_bytes());
+        cluster.store.inject(key(name), new.as_bytes());
+    }
+    cluster.store.inject(key("default.fine"), stored("default.fine", deny).as_bytes());
+    cluster.store.inject(key("default.broken"), b"{\"spec\": 5}");
+    cluster.store.inject(key("default.rounded"), br#"{"metadata":{"name":"default.rounded"},"spec":{"newer":1e999}}"#);
+    let before = revisions(&cluster);
+    let run = cluster.type_in("datastore migrate-policy-names", "");
+    golden("migrate-kept.txt", &run.transcript());
+    let after = revisions(&cluster);
+    let (fine, other): (Vec<_>, Vec<_>) = after.into_iter().partition(|(key, _)| key.contains("fine"));
+    assert_eq!(fine.len(), 1);
+    assert!(fine[0].0.contains("(fine)"), "{fine:?}");
+    assert_eq!(other, before.into_iter().filter(|(key, _)| !key.contains("fine")).collect::<Vec<_>>());
+    // What it says can be done.
+    cluster.done("delete globalnetworkpolicy unreadable", "");
+    cluster.done("delete globalnetworkpolicy default.different", "");
+    let run = cluster.type_in("datastore migrate-policy-names", "");
+    assert!(run.code == 1 && run.stderr.contains("migrated 1 policies"), "{run:?}");
+    assert_eq!(raw(&cluster, key("unreadable")).unwrap()["spec"]["ingress"][0]["action"], "Deny");
+    assert_eq!(raw(&cluster, key("different")).unwrap()["spec"]["ingress"][0]["action"], "Allow");
+}
+
+/// Everything that is stored, by key, with its revision.
+#[tokio::main(flavor = "current_thread")]
+async fn revisions(cluster: &Cluster) -> Vec<(String, Revision)> {
+    let listing = cluster.store.list(&Scope::Kind(Kind::GlobalNetworkPolicy)).await.unwrap();
+    let of = |entry: &Entry| match entry {
+        Ok(stored) => (stored.key.to_string(), stored.revision),
+        Err(bad) => (bad.key.to_string(), bad.revision),
+    };
+    listing.entries.iter().map(of).collect()
 }
