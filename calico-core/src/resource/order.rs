@@ -43,8 +43,19 @@ pub fn shown_number(number: f64) -> String {
     if magnitude != 0.0 && !(1e-4..1e6).contains(&magnitude) { scientific(number, 2) } else { format!("{number}") }
 }
 
-/// With an exponent of at least so many digits.
+/// With an exponent of at least so many digits; what has none, in Go's words.
 fn scientific(number: f64, digits: usize) -> String {
+    if !number.is_finite() {
+        let word = if number.is_nan() { "NaN" } else { "Inf" };
+        let sign = if number.is_nan() {
+            ""
+        } else if number > 0.0 {
+            "+"
+        } else {
+            "-"
+        };
+        return format!("{sign}{word}");
+    }
     let text = format!("{number:e}");
     let (mantissa, exponent) = text.split_once('e').unwrap_or((&text, "0"));
     let (sign, exponent) = exponent.strip_prefix('-').map_or(('+', exponent), |exponent| ('-', exponent));
@@ -77,6 +88,13 @@ mod tests {
         ] {
             assert_eq!((json_number(number).as_str(), shown_number(number).as_str()), (json, shown));
             assert_eq!(json_number(number).parse(), Ok(number));
+        }
+    }
+
+    #[test]
+    fn what_is_no_number_has_a_word() {
+        for (number, word) in [(f64::NEG_INFINITY, "-Inf"), (f64::INFINITY, "+Inf"), (f64::NAN, "NaN")] {
+            assert_eq!((json_number(number).as_str(), shown_number(number).as_str()), (word, word));
         }
     }
 }

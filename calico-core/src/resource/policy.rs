@@ -15,7 +15,8 @@ pub struct NetworkPolicySpec {
     /// Tier; empty means `default`.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub tier: String,
-    /// Position in the tier; lower comes first, absent comes last, ties go by name.
+    /// Position in the tier; lower comes first, absent comes last, ties go by name. Minus infinity stands for one that
+    /// is stored and cannot be read, so that the policy comes before all others.
     #[serde(skip_serializing_if = "Option::is_none", serialize_with = "super::order::serialize")]
     pub order: Option<f64>,
     /// Rules for traffic to the endpoint.
@@ -46,7 +47,8 @@ pub struct GlobalNetworkPolicySpec {
     /// Tier; empty means `default`.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub tier: String,
-    /// Position in the tier; lower comes first, absent comes last, ties go by name.
+    /// Position in the tier; lower comes first, absent comes last, ties go by name. Minus infinity stands for one that
+    /// is stored and cannot be read, so that the policy comes before all others.
     #[serde(skip_serializing_if = "Option::is_none", serialize_with = "super::order::serialize")]
     pub order: Option<f64>,
     /// Rules for traffic to the endpoint.

@@ -285,7 +285,12 @@ fn order(resource: &Resource) -> String {
         Resource::Tier(tier) => tier.spec.order,
         _ => None,
     };
-    order.map_or_else(String::new, shown_number)
+    match order {
+        Some(order) if order.is_finite() => shown_number(order),
+        // It cannot be read, and the policy comes first.
+        Some(_) => "unreadable".to_owned(),
+        None => String::new(),
+    }
 }
 
 /// Cells of what one kind specifies; empty for any other kind.

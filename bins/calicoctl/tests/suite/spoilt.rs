@@ -260,3 +260,13 @@ fn an_export_names_all_that_it_cannot_read() {
     let _: Value = serde_json::from_str(information).unwrap();
     let _: Value = serde_json::from_str(addresses).unwrap();
 }
+
+#[test]
+fn an_order_that_cannot_be_read_is_told_so() {
+    let cluster = Cluster::new();
+    cluster.store.inject(
+        policy("first"),
+        br#"{"metadata":{"name":"first"},"spec":{"order":"x","ingress":[{"action":"Deny"}]}}"#,
+    );
+    golden("spoilt-order.txt", &cluster.type_in("get gnp first -o wide", "").transcript());
+}
