@@ -213,6 +213,6 @@ impl TypedValueParser for KindText {
     }
 
     fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
-        Some(Box::new(Kind::V3.iter().map(|kind| PossibleValue::new(kind.plural()))))
+        Some(Box::new(Kind::OPERATORS.iter().map(|kind| PossibleValue::new(kind.plural()))))
     }
 }

@@ -176,6 +176,7 @@ fn help_is_for_people() {
     }
     for shell in ["bash", "zsh", "fish"] {
         let script = Cluster::new().done(&format!("completion {shell}"), "");
+        assert!(!script.contains("blockaffinities"), "no verb takes it");
         assert!(script.contains("calicoctl"));
         // Fish completes no arguments.
         assert_eq!(script.contains("globalnetworkpolicies"), shell != "fish", "{shell}");

@@ -134,7 +134,7 @@ struct Unread {
 impl fmt::Display for Unread {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} cannot be read: {}", self.key, self.reason)?;
-        if Kind::V3.contains(&self.key.kind()) { Ok(()) } else { f.write_str(" (calicoctl has no verb for it)") }
+        if Kind::OPERATORS.contains(&self.key.kind()) { Ok(()) } else { f.write_str(" (calicoctl has no verb for it)") }
     }
 }
 
