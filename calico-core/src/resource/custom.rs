@@ -220,6 +220,7 @@ pub fn to_custom(key: &ResourceKey, resource: &Resource, group: CustomGroup, bas
         _ => return None,
     };
     let kind = key.kind();
+    let deleted = spec.get("deleted").cloned();
     let typed = json!({
         "kind": kind.name(),
         "apiVersion": group.api_version(),
@@ -227,8 +228,12 @@ pub fn to_custom(key: &ResourceKey, resource: &Resource, group: CustomGroup, bas
         "spec": spec,
     });
     let Some(base) = base else { return Some(typed) };
-    // Whose the metadata is, is said above.
     let mut merged = merge::over(shape(kind)?, base, typed);
+    // What means the same keeps its words, and here each group has its own.
+    if let (Some(slot), Some(deleted)) = (merged.pointer_mut("/spec/deleted"), deleted) {
+        *slot = deleted;
+    }
+    // Whose the metadata is, is said above.
     if let (Some(metadata), Some(older)) =
         (merged.get_mut("metadata").and_then(Value::as_object_mut), base.get("metadata").and_then(Value::as_object))
     {

@@ -125,6 +125,20 @@ fn names_are_upstreams() {
     assert_eq!(custom_name(&ResourceKey::IpamConfig), None);
 }
 
+#[test]
+fn a_claim_of_one_group_is_written_in_the_form_of_the_other() {
+    let claim = json!({"spec": {"cidr": "10.65.0.0/26", "node": "n", "state": "confirmed"}});
+    let (key, claim) = from_custom(Kind::BlockAffinity, &claim).unwrap();
+    let of = |group, base: Option<&Value>| to_custom(&key, &claim, group, base).unwrap();
+    for (from, to) in [(CustomGroup::Crd, CustomGroup::Api), (CustomGroup::Api, CustomGroup::Crd)] {
+        let mut base = of(from, None);
+        base["spec"]["later"] = json!(1);
+        let moved = of(to, Some(&base));
+        assert_eq!((&moved["spec"]["deleted"], &moved["spec"]["later"]), (&of(to, None)["spec"]["deleted"], &json!(1)));
+    }
+    assert_ne!(of(CustomGroup::Crd, None)["spec"]["deleted"], of(CustomGroup::Api, None)["spec"]["deleted"]);
+}
+
 const LONG: &str = "dfc5e19067d";
 
 fn text(dice: &mut Dice) -> String {
