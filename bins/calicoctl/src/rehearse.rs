@@ -64,6 +64,7 @@ async fn tried(
         Refusal::Reserved(Box::new(InputFault::Refused { verb, kind: item.kind, message, place }))
     };
     let key = item.resource.key();
+    let mut intent = intent;
     if let Some(message) = key.as_ref().and_then(|key| protected::refusal(Operation::from(intent), key)) {
         let may_mend = intent == Intent::Update && item.kind == Kind::ClusterInformation;
         if !may_mend || !is_spoilt(client, key.as_ref()).await? {
@@ -75,6 +76,8 @@ async fn tried(
                           spec.datastoreReady: false keeps everybody from acting on it, true does not";
             return Err(refused(reason.to_owned(), "spec.datastoreReady"));
         }
+        // And nothing else: if somebody mends it in between, it is not an operator's to write any more.
+        intent = Intent::Mend;
     }
     match rehearsal.write(intent, draft(item)).await {
         Err(error) if intent == Intent::Update && spoilt::is_spoilt(&error) => {

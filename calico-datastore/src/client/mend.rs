@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use calico_core::net::Cidr;
-use calico_core::resource::{Fault, Resource, ResourceKey};
+use calico_core::resource::{DEFAULT_TIER, Fault, NAME_ANNOTATION, Resource, ResourceKey};
 use calico_core::time::Timestamp;
 use serde_json::Value;
 
@@ -45,11 +45,11 @@ impl Client {
     }
 
     /// Replaces an object that cannot be read, or not be written back ([`Document::inexact`]), as a whole: what is kept of it are its
-    /// identity and time of creation, as far as they can be read. With a revision in the metadata, only that one. An object that can
-    /// be written back is [updated](Self::update).
+    /// identity and time of creation, as far as they can be read. With a revision in the metadata, only that one.
     ///
     /// # Errors
-    /// As of [`create`](Self::create), but that there must be one.
+    /// As of [`create`](Self::create), but that there must be one; a conflict if it can be read and written back (somebody mended it):
+    /// then it is for [`update`](Self::update), or for nobody.
     pub async fn mend(&self, draft: impl Into<super::Draft> + Send) -> Result<Stored, ClientError> {
         let draft = Prepared::new(draft.into())?;
         let mut attempts = attempts(draft.revision);
@@ -59,7 +59,7 @@ impl Client {
                     let write = self.mending(&draft, &spoilt, &Made::default()).await?;
                     self.write(spoilt.key, write).await
                 }
-                None => return self.update(draft.draft).await,
+                None => return Err(sound(draft.key)),
             };
             match done {
                 Err(error) if error.is_conflict() && attempts.next().is_some() => {}
@@ -74,8 +74,11 @@ impl Client {
             return Ok(None);
         }
         match self.entry(key).await? {
-            Ok(stored) => Ok(Spoilt::of_stored(&stored)),
-            Err(bad) if bad.key == *key => Ok(Some(Spoilt::of_bad(bad))),
+            Ok(stored) => super::not_anothers(key, &stored).map(|()| Spoilt::of_stored(&stored)),
+            Err(bad) if bad.key == *key => match shown_key(&bad) {
+                Some(shown) => Err(rules::taken(key, &shown)),
+                None => Ok(Some(Spoilt::of_bad(bad))),
+            },
             // It lies where an older version kept policies of the default tier, and nobody can say that it is the one that is meant.
             Err(BadObject { key, reason, .. }) => Err(DatastoreError::Unreadable { key, reason }.into()),
         }
@@ -156,6 +159,25 @@ impl Spoilt {
             _ => Ok(()),
         }
     }
+}
+
+/// It can be read and written back, so whoever wanted to replace it whole did not see it.
+pub(super) fn sound(key: ResourceKey) -> ClientError {
+    DatastoreError::Conflict { key, current: None }.into()
+}
+
+/// The key under which users would see what cannot be read, if that is a policy under its former key and its document says so.
+fn shown_key(bad: &BadObject) -> Option<ResourceKey> {
+    let ResourceKey::Named { kind, namespace, name } = &bad.key else { return None };
+    let bare = name.strip_prefix(DEFAULT_TIER)?.strip_prefix('.').filter(|_| kind.is_policy())?;
+    let document = bad.document()?;
+    let annotation = document.get("metadata")?.get("annotations")?.get(NAME_ANNOTATION)?.as_str()?;
+    let own: Value = serde_json::from_str(annotation).ok()?;
+    (own.get("name")?.as_str()? == bare).then(|| ResourceKey::Named {
+        kind: *kind,
+        namespace: namespace.clone(),
+        name: bare.into(),
+    })
 }
 
 /// What is stored after a write.

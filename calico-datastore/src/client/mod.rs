@@ -230,10 +230,7 @@ impl Client {
             return Ok(rules::built_in_profile());
         }
         let read = self.read(key).await?;
-        match read.resource.key().filter(|shown| read.key == *key && shown != key) {
-            Some(shown) => Err(rules::taken(key, &shown)),
-            None => Ok(read),
-        }
+        not_anothers(key, &read).map(|()| read)
     }
 
     /// Writes the draft over what was read.
@@ -342,6 +339,14 @@ fn key_of(resource: &Resource) -> Result<ResourceKey, ClientError> {
         let named = resource.metadata().is_some_and(|metadata| !metadata.name.is_empty());
         Fault::missing(if named { "metadata.namespace" } else { "metadata.name" }).into()
     })
+}
+
+/// Refuses to write over an object that lies under the key and that users see under another.
+fn not_anothers(key: &ResourceKey, read: &Stored) -> Result<(), ClientError> {
+    match read.resource.key().filter(|shown| read.key == *key && shown != key) {
+        Some(shown) => Err(rules::taken(key, &shown)),
+        None => Ok(()),
+    }
 }
 
 /// A new object has no revision yet.

@@ -180,8 +180,10 @@ impl<'a> Rehearsal<'a> {
     }
 
     async fn mend(&mut self, draft: Draft) -> Result<Rehearsed, ClientError> {
-        let prepared = Prepared::new(draft.clone())?;
-        let Some(spoilt) = self.client.spoilt(&prepared.key).await? else { return self.update(draft).await };
+        let prepared = Prepared::new(draft)?;
+        let Some(spoilt) = self.client.spoilt(&prepared.key).await? else {
+            return Err(mend::sound(prepared.key));
+        };
         let write = self.client.mending(&prepared, &spoilt, &self.made).await?;
         if let Resource::IpPool(pool) = &prepared.draft.resource {
             self.made.pools.push(pool.clone());

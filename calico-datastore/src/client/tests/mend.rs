@@ -37,9 +37,12 @@ async fn what_is_spoilt_is_only_mended() {
             None => assert!(mended.raw["metadata"]["uid"].is_string(), "{stored}"),
         }
         assert_eq!(client.get(&key).await.unwrap(), mended);
-        // What is sound is updated.
-        let updated = client.mend(user_tier("t", 3.0)).await.unwrap();
-        assert_eq!(updated.raw["metadata"]["uid"], mended.raw["metadata"]["uid"]);
+        // What is sound is not replaced: somebody mended it since.
+        let late = client.mend(user_tier("t", 3.0)).await.unwrap_err();
+        assert!(late.is_conflict(), "{late}");
+        let late = Rehearsal::new(&client).write(Intent::Mend, user_tier("t", 3.0)).await.unwrap_err();
+        assert!(late.is_conflict(), "{late}");
+        assert_eq!(client.get(&key).await.unwrap(), mended);
     }
 }
 
@@ -90,4 +93,28 @@ async fn a_write_in_between_is_seen() {
     store.faults().conflict_next(1);
     client.mend(user_tier("t", 2.0)).await.unwrap();
     assert_eq!(store.get(&key).await.unwrap().raw["spec"]["order"], 2);
+}
+
+/// Under the key lies a policy that users see under another name, since before 3.32.
+#[tokio::test]
+async fn another_policy_under_the_key_is_not_replaced() {
+    let (store, client) = client();
+    client.initialise().await.unwrap();
+    let key = ResourceKey::cluster(Kind::GlobalNetworkPolicy, "default.web");
+    for stored in [
+        r#"{"metadata":{"name":"default.web"},"spec":{"newer":1e999}}"#,
+        r#"{"metadata":{"name":"default.web","annotations":{"projectcalico.org/metadata":"{\"name\":\"web\"}"}},"spec":{"newer":1e999}}"#,
+        r#"{"metadata":{"name":"x","annotations":{"projectcalico.org/metadata":"{\"name\":\"web\"}"}},"spec":{"selector":5}}"#,
+    ] {
+        store.inject(key.clone(), stored.as_bytes());
+        for refused in [
+            client.mend(policy("default.web", "default")).await.map(drop),
+            Rehearsal::new(&client).write(Intent::Mend, policy("default.web", "default")).await.map(drop),
+        ] {
+            let refused = refused.expect_err(stored);
+            assert!(matches!(refused, ClientError::NotSupported { .. }), "{stored}: {refused}");
+        }
+    }
+    store.inject(key, br#"{"metadata":{"name":"default.web","annotations":{"projectcalico.org/metadata":"{\"name\":\"default.web\"}"}},"spec":{"selector":5}}"#);
+    client.mend(policy("default.web", "default")).await.unwrap();
 }
