@@ -1,4 +1,8 @@
 //! Connections: how the file is opened, and the pool that reads use.
+//!
+//! Nothing here opens the file but SQLite. To close any descriptor of a file drops every lock that the process has on it, those of its
+//! other connections too (`https://sqlite.org/howtocorrupt.html`, 2.2): another program that leaves then takes itself for the last one,
+//! removes the log, and what is acknowledged after that is lost.
 
 use std::cell::Cell;
 use std::ffi::OsString;
@@ -10,8 +14,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use calico_core::time::Timestamp;
+use nix::sys::statvfs::{FsFlags, statvfs};
 use rusqlite::config::DbConfig;
-use rusqlite::{Connection, OpenFlags};
+use rusqlite::{Connection, MAIN_DB, OpenFlags};
 use tokio::sync::Semaphore;
 
 use super::{SqliteError, schema};
@@ -53,27 +58,29 @@ pub(super) fn open(path: &Path) -> Result<Connection, SqliteError> {
     let mut connection = Connection::open_with_flags(path, flags).map_err(failed)?;
     // Without this the last process to leave copies the log into the file, which costs a CNI plugin two flushes at its end.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).map_err(failed)?;
-    if !has_log(path) {
-        // Another program's file would keep the mode, and the log beside it.
-        schema::version(&connection, path)?;
-    }
-    enter_wal(&connection).map_err(|source| match is_fixed {
+    let unread = |source| match is_fixed {
         // With its index beside it, it would have been read.
         true => SqliteError::ReadOnlyLog { path: path.to_owned() },
         false => failed(source),
-    })?;
-    connection.busy_handler(Some(wait)).map_err(failed)?;
+    };
+    if !is_in_wal(&mut connection).map_err(unread)? {
+        // Another program's file would keep the mode, and the log beside it.
+        schema::version(&connection, path)?;
+        enter_wal(&mut connection).map_err(unread)?;
+    }
     connection.execute_batch("PRAGMA synchronous = FULL; PRAGMA foreign_keys = OFF;").map_err(failed)?;
     Ok(connection)
 }
 
 /// Whether the file system is mounted read-only, as that of a backup may be.
 fn is_on_read_only(path: &Path) -> bool {
-    let opened = std::fs::OpenOptions::new().write(true).open(path);
-    opened.is_err_and(|error| error.kind() == ErrorKind::ReadOnlyFilesystem)
+    statvfs(path).is_ok_and(|system| system.flags().contains(FsFlags::ST_RDONLY))
 }
 
-/// Opens a file that nobody can change. SQLite would otherwise make a log and an index beside it before it reads.
+/// Opens a file that nobody changes at the moment. SQLite would otherwise make a log and an index beside it before it reads.
+///
+/// It then looks at no lock and for no change, and somebody may change the file later who has the same file system mounted
+/// otherwise: see [`may_stay`].
 fn open_immutable(path: &Path) -> Result<Connection, SqliteError> {
     let mut address = String::from("file:");
     for byte in path.as_os_str().as_bytes() {
@@ -87,11 +94,10 @@ fn open_immutable(path: &Path) -> Result<Connection, SqliteError> {
     Connection::open_with_flags(address, flags).map_err(|source| SqliteError::new(path, source))
 }
 
-/// Whether the file's header says that it is written to by way of a log (`https://sqlite.org/fileformat2.html`, offset 18).
-fn has_log(path: &Path) -> bool {
-    let mut header = [0; 19];
-    let read = std::fs::File::open(path).and_then(|mut file| std::io::Read::read_exact(&mut file, &mut header));
-    read.is_ok() && header.last() == Some(&2)
+/// Whether a connection may be used again. One that cannot write may be one of [`open_immutable`], and what that stands on is looked
+/// at whenever one is opened.
+pub(super) fn may_stay(connection: &Connection) -> bool {
+    connection.is_readonly(MAIN_DB).is_ok_and(|is_readonly| !is_readonly)
 }
 
 fn is_missing_or_empty(path: &Path) -> bool {
@@ -118,18 +124,31 @@ fn wait(tries: i32) -> bool {
     BEGUN.get().is_some_and(|begun| begun.elapsed() < PATIENCE)
 }
 
-/// Changing the mode of a file that a backup restored needs it alone, and SQLite asks the busy handler for some of the locks only. So
-/// all waiting is done here: with a handler as well, each try would take as long as all of them may.
-fn enter_wal(connection: &Connection) -> rusqlite::Result<()> {
+/// Whether the file is written to by way of a log.
+fn is_in_wal(connection: &mut Connection) -> rusqlite::Result<bool> {
+    let mode: String =
+        patiently(connection, |connection| connection.pragma_query_value(None, "journal_mode", |row| row.get(0)))?;
+    Ok(mode == "wal")
+}
+
+/// Changing the mode of a file that a backup restored needs it alone.
+fn enter_wal(connection: &mut Connection) -> rusqlite::Result<()> {
+    patiently(connection, |connection| connection.pragma_update_and_check(None, "journal_mode", "wal", |_| Ok(())))
+}
+
+/// SQLite asks the busy handler for some of the locks only. So all waiting is done here: with a handler as well, each try would take as
+/// long as all of them may.
+fn patiently<T>(connection: &mut Connection, ask: impl Fn(&Connection) -> rusqlite::Result<T>) -> rusqlite::Result<T> {
     connection.busy_timeout(Duration::ZERO)?;
     let begun = Instant::now();
-    loop {
-        let mode = connection.pragma_update_and_check(None, "journal_mode", "wal", |row| row.get::<_, String>(0));
-        match mode {
+    let answer = loop {
+        match ask(connection) {
             Err(error) if is_busy(&error) && begun.elapsed() < PATIENCE => std::thread::sleep(BUSY_STEP),
-            other => return other.map(drop),
+            other => break other?,
         }
-    }
+    };
+    connection.busy_handler(Some(wait))?;
+    Ok(answer)
 }
 
 fn is_busy(error: &rusqlite::Error) -> bool {
@@ -217,14 +236,16 @@ pub(super) struct Readers {
 impl Readers {
     /// Begins with the connection with which the file was opened: a process that reads a little and then writes needs no other.
     pub(super) fn new(path: &Path, file: FileId, first: Connection, in_place: bool) -> Self {
-        Self {
+        let readers = Self {
             path: path.to_owned(),
-            idle: Mutex::new(vec![(file, first)]),
+            idle: Mutex::default(),
             permits: Arc::new(Semaphore::new(READERS)),
             in_place,
             #[cfg(test)]
             count: std::sync::atomic::AtomicUsize::new(0),
-        }
+        };
+        readers.keep(file, first);
+        readers
     }
 
     /// Runs a query on the blocking pool, or in place. The query's transaction, if it opens one, must not outlive it.
@@ -274,8 +295,11 @@ impl Readers {
         Ok((file, answer))
     }
 
-    /// Takes in a connection to a file that nobody uses at the moment.
+    /// Takes in a connection to a file that nobody uses at the moment, if it may stay.
     pub(super) fn keep(&self, file: FileId, connection: Connection) {
+        if !may_stay(&connection) {
+            return;
+        }
         self.idle.lock().unwrap_or_else(PoisonError::into_inner).push((file, connection));
     }
 

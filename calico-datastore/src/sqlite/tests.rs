@@ -17,6 +17,7 @@ use crate::{Precondition, WatchEvent, Write};
 
 mod crash;
 mod disk;
+mod locks;
 mod torn;
 mod truncated;
 

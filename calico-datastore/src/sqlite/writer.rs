@@ -139,7 +139,7 @@ impl Scribe {
         };
         let mut outcomes = Vec::with_capacity(group.len());
         let result = self.transact(&mut connection, group, &mut outcomes);
-        self.connection = Some((file, connection));
+        self.connection = Some((file, connection)).filter(|(_, connection)| connection::may_stay(connection));
         match result {
             Ok(changed) => {
                 if changed {

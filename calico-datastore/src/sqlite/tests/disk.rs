@@ -30,6 +30,7 @@ async fn inside() {
             let error = SqliteStore::open(path).map(drop).unwrap_err();
             assert!(matches!(error, SqliteError::ReadOnlyLog { .. }), "{error:?}");
         }
+        "live" => live(path).await,
         "make" => {
             let error = SqliteStore::open(path).map(drop).unwrap_err();
             let SqliteError::Open { source, .. } = &error else { panic!("{error:?}") };
@@ -64,6 +65,17 @@ async fn fill(path: &Path) {
     assert_eq!(verdict, "ok");
 }
 
+/// What is mounted read-only here may be written elsewhere: what was read while nobody did is not all there is.
+async fn live(path: &Path) {
+    let view = SqliteStore::open(path).unwrap();
+    let before = view.list(&Scope::All).await.unwrap().entries.len();
+    let elsewhere = SqliteStore::open(&path.with_file_name("../live/calico.db")).unwrap();
+    elsewhere.commit(put("new", 1.0)).await.unwrap();
+    assert_eq!(view.list(&Scope::All).await.unwrap().entries.len(), before + 1);
+    let error = view.commit(put("t", 1.0)).await.unwrap_err();
+    assert!(matches!(error, DatastoreError::Refused { .. }), "{error:?}");
+}
+
 const SCRIPT: &str = r#"
 set -eu
 play() { CALICO_TEST_DISK_PART=$1 CALICO_TEST_DISK_FILE="$PWD/$2" "$EXE" sqlite::tests::disk::inside --exact --nocapture; }
@@ -83,6 +95,16 @@ rm -f backup/*-shm backup/'?#%41.db-wal'
 mount -o remount,ro backup
 play with-log backup/log.db
 play read-only 'backup/?#%41.db'
+
+# The directory of a store that somebody writes, as a container may see it.
+mkdir live view
+mount -t tmpfs -o size=8M none live
+cp at/calico.db at/calico.db-wal live
+play copy-log live/calico.db
+rm -f live/*-shm live/*-wal
+mount --bind live view
+mount -o remount,ro,bind view
+play live view/calico.db
 
 mount -o remount,ro at
 play read-only at/calico.db
