@@ -107,13 +107,12 @@ pub(super) fn undecided(error: DatastoreError) -> DatastoreError {
 
 /// Whether a request that failed cannot have had an effect: no connection came about, or the member says that it takes no more.
 pub(super) fn surely_not_done(error: &DatastoreError) -> bool {
-    use std::io::ErrorKind::{ConnectionRefused, HostUnreachable, NetworkUnreachable};
     // The library's error does not name its own cause.
     let Some(Error::GRpcStatus(status)) = library(error) else { return false };
     if i32::from(status.code()) == RESOURCE_EXHAUSTED {
         return true;
     }
     let mut causes = std::iter::successors(std::error::Error::source(status), |error| error.source());
-    let kind = causes.find_map(|error| Some(error.downcast_ref::<std::io::Error>()?.kind()));
-    matches!(kind, Some(ConnectionRefused | HostUnreachable | NetworkUnreachable))
+    // Whatever a connector says lies in one: an unknown name, a refused connection, a handshake that failed.
+    causes.any(|error| error.is::<tonic::ConnectError>())
 }
