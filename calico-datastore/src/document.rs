@@ -219,8 +219,11 @@ pub(crate) fn check(batch: &Batch) -> Result<(), DatastoreError> {
 
 /// Refuses to write a document back that was not read as it is stored.
 pub(crate) fn exact(key: &ResourceKey, base: &Document) -> Result<(), DatastoreError> {
+    let refused = |reason: &str| Err(DatastoreError::Inexact { key: key.clone(), reason: reason.to_owned() });
     match base.inexact() {
-        Some(reason) => Err(DatastoreError::Inexact { key: key.clone(), reason: reason.to_owned() }),
+        Some(reason) => refused(reason),
+        // Over anything else every field that is not known would be lost.
+        None if !base.is_object() => refused("what was read is no JSON object"),
         None => Ok(()),
     }
 }
@@ -374,6 +377,18 @@ mod tests {
             "spec": {{"node": "host", "interfaceName": "cali1", "profiles": ["kns.n"], "newer": null}}}}"#
         );
         decoded(ResourceKey::namespaced(Kind::WorkloadEndpoint, "n", name), &text).unwrap()
+    }
+
+    /// Nothing that was read is such a base; one that is all the same must not cost what is stored.
+    #[test]
+    fn over_what_is_no_object_nothing_is_written() {
+        let stored = endpoint("a");
+        for base in [Document::default(), Document::of_text(b"no text of ours".as_slice().into())] {
+            let read = Stored { raw: Arc::new(base), ..stored.clone() };
+            let refused = check(&crate::Write::update(&read, Arc::clone(&read.resource)).into()).unwrap_err();
+            assert!(matches!(refused, DatastoreError::Inexact { .. }), "{refused}");
+        }
+        check(&crate::Write::update(&stored, Arc::clone(&stored.resource)).into()).unwrap();
     }
 
     #[test]
