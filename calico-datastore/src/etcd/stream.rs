@@ -8,23 +8,29 @@ use std::io;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, ready};
+use std::time::{Duration, Instant};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_rustls::client::TlsStream;
 
-/// Why the last connection was refused, until somebody is told.
+/// How long a reason counts. The library's next try comes at once; one that comes later is another request's, and the member may be
+/// well by then (it was only starting).
+const FRESH: Duration = Duration::from_secs(1);
+
+/// Why the last connection was refused, and when, until somebody is told.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Refusal(Arc<Mutex<Option<io::Error>>>);
+pub(super) struct Refusal(Arc<Mutex<Option<(Instant, io::Error)>>>);
 
 impl Refusal {
-    /// Takes it out.
-    pub(super) fn take(&self) -> Option<io::Error> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    /// Takes it out, if it counts at this time.
+    pub(super) fn take(&self, now: Instant) -> Option<io::Error> {
+        let (when, error) = self.0.lock().unwrap_or_else(PoisonError::into_inner).take()?;
+        (now.saturating_duration_since(when) < FRESH).then_some(error)
     }
 
     fn note(&self, error: io::Error) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some((Instant::now(), error));
     }
 }
 
@@ -75,5 +81,23 @@ impl AsyncWrite for Stream {
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.inner).poll_shutdown(context)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reason_is_told_once_and_not_long_after() {
+        let refusal = Refusal::default();
+        refusal.note(io::Error::other("refused"));
+        let now = Instant::now();
+        refusal.note(io::Error::other("refused again"));
+        assert_eq!(refusal.take(now).map(|error| error.to_string()).as_deref(), Some("refused again"));
+        assert!(refusal.take(now).is_none());
+        refusal.note(io::Error::other("refused"));
+        assert!(refusal.take(Instant::now() + FRESH).is_none());
+        assert!(refusal.take(now).is_none(), "nor kept for another time");
     }
 }

@@ -6,6 +6,7 @@
 
 use std::io;
 use std::sync::Arc;
+use std::time::Instant;
 
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
@@ -70,7 +71,7 @@ pub(super) fn channel(
     let connect = move |_: Uri| {
         let (connector, name, host, refusal) = (connector.clone(), name.clone(), host.clone(), refusal.clone());
         async move {
-            match refusal.take() {
+            match refusal.take(Instant::now()) {
                 Some(error) => Err(error),
                 None => Ok(TokioIo::new(Stream::new(open(connector, name, &host, port).await?, refusal))),
             }
