@@ -142,6 +142,17 @@ mod tests {
         assert!(nothing.contains("inline PEM has no certificate"), "{nothing}");
     }
 
+    /// A certificate by its armour only.
+    #[tokio::test]
+    async fn an_authority_that_is_none_is_refused_also_where_dns_finds_the_members() {
+        let text = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
+        let discovery = Discovery { domain: "example.com".to_owned(), resolv_conf: "/absent/resolv.conf".into() };
+        let found =
+            EtcdConfig { discovery: Some(discovery), ca: Some(Pem::Text(text.to_owned())), ..EtcdConfig::default() };
+        let error = Access::read(&found).await.err().expect("refused").to_string();
+        assert!(error.contains("has no certificate that could be an authority's"), "{error}");
+    }
+
     #[tokio::test]
     async fn an_endpoint_that_is_no_url_is_named() {
         for (endpoint, reason) in

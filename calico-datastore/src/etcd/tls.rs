@@ -122,7 +122,8 @@ async fn authorities(config: &EtcdConfig) -> Result<RootCertStore, DatastoreErro
         let found = tokio::task::spawn_blocking(rustls_native_certs::load_native_certs).await;
         roots.add_parsable_certificates(found.map(|found| found.certs).unwrap_or_default());
     }
-    if roots.is_empty() && config.discovery.is_none() {
+    // What DNS finds may not want TLS; who names an authority does.
+    if roots.is_empty() && (config.ca.is_some() || config.discovery.is_none()) {
         let operation = match &config.ca {
             Some(ca) => format!("{ca:?} has no certificate that could be an authority's"),
             None => "this machine has no certificate authorities: name etcd's (ETCD_CA_CERT_FILE)".to_owned(),
