@@ -9,6 +9,7 @@ use calico_cmd::manifest::{self, Document, MAX_BYTES, Place};
 use calico_cmd::output::chain;
 use calico_core::Few;
 use calico_core::resource::{Fault, FaultSort, Kind, Resource, ResourceKey, Scope, clipped, v1};
+use calico_datastore::Revision;
 use calico_datastore::client::{Client, ClientError, Rehearsed};
 use serde_json::Value;
 
@@ -179,34 +180,54 @@ impl Seen {
     }
 }
 
-/// Keys of the documents' resources, for verbs that do not need the rest.
-pub(crate) fn keys(
+/// A resource as far as verbs need it that do not write it: its key, and the revision that the document names.
+#[derive(Debug, Clone)]
+pub(crate) struct Named {
+    pub(crate) key: ResourceKey,
+    pub(crate) revision: Option<Revision>,
+}
+
+/// What the documents name.
+pub(crate) fn named(
     documents: Vec<Document>,
     namespace: Option<&str>,
     repeats: Repeats,
-) -> Result<Vec<ResourceKey>, Failure> {
+) -> Result<Vec<Named>, Failure> {
     let mut seen = Seen::default();
-    let mut keys = Vec::with_capacity(documents.len());
+    let mut found = Vec::with_capacity(documents.len());
     let mut faults = Few::default();
     for mut document in documents {
-        let found = kind_of(&document).and_then(|kind| {
+        let outcome = kind_of(&document).and_then(|kind| {
             let refused = |fault| Refusal::Faults(kind, vec![fault]);
             set_namespace(kind, &mut document.value, namespace).map_err(refused)?;
             let computed = || computed_key(kind, &document.value);
-            key_of(kind, &document.value).or_else(computed).ok_or_else(|| refused(Fault::missing("metadata.name")))
+            let key = key_of(kind, &document.value).or_else(computed);
+            let key = key.ok_or_else(|| refused(Fault::missing("metadata.name")))?;
+            Ok(Named { key, revision: revision_of(&document.value).map_err(refused)? })
         });
-        match found {
-            Ok(key) => {
+        match outcome {
+            Ok(named) => {
                 if let Repeats::Refused(verb) = repeats {
-                    let repeated = seen.note(key.clone(), verb, &document);
+                    let repeated = seen.note(named.key.clone(), verb, &document);
                     repeated.into_iter().for_each(|fault| faults.add(|| fault));
                 }
-                keys.push(key);
+                found.push(named);
             }
             Err(refusal) => refusal.report("read", &document, &mut faults),
         }
     }
-    if faults.is_empty() { Ok(keys) } else { Err(Failure::Input(faults)) }
+    if faults.is_empty() { Ok(found) } else { Err(Failure::Input(faults)) }
+}
+
+/// The revision at which a document was read, if it says so.
+fn revision_of(value: &Value) -> Result<Option<Revision>, Fault> {
+    let named = value.pointer("/metadata/resourceVersion").filter(|named| !named.is_null() && **named != "");
+    let Some(named) = named else { return Ok(None) };
+    let revision = named.as_str().and_then(|text| text.parse().ok());
+    revision.map(|revision| Some(Revision::from_raw(revision))).ok_or_else(|| {
+        let reason = "not a revision of this datastore: leave it out, or read the object again";
+        Fault::value("metadata.resourceVersion", Some(named.to_string()), reason)
+    })
 }
 
 /// Key of a workload endpoint that leaves its name to be computed.

@@ -10,7 +10,9 @@ use calico_core::resource::{IpPool, Kind, Resource, ResourceKey};
 
 use serde_json::Value;
 
-use super::{Client, ClientError, Draft, Prepared, Replacement, initial, key_of, mend, refuse_revision, rules};
+use super::{
+    Client, ClientError, Draft, Prepared, Replacement, conflict_unless, initial, key_of, mend, refuse_revision, rules,
+};
 use crate::{DatastoreError, Document, Revision, Stored, document};
 
 /// What a write is to do.
@@ -116,16 +118,17 @@ impl<'a> Rehearsal<'a> {
         Ok(Rehearsed { after, ..Rehearsed::default() })
     }
 
-    /// Rehearses a deletion.
+    /// Rehearses a deletion, at a revision or of whatever is there.
     ///
     /// # Errors
     /// What the deletion would be refused for, or what keeps the store from answering.
-    pub async fn delete(&mut self, key: &ResourceKey) -> Result<(), ClientError> {
+    pub async fn delete(&mut self, key: &ResourceKey, revision: Option<Revision>) -> Result<(), ClientError> {
         let store = &*self.client.store;
         rules::before_delete(store, key, &self.gone).await?;
         let key = self.client.place(key).await?;
         match store.get(&key).await {
-            Ok(_) | Err(DatastoreError::Unreadable { .. }) => {}
+            Ok(stored) => conflict_unless(revision, &stored)?,
+            Err(DatastoreError::Unreadable { .. }) => {}
             Err(error) => return Err(error.into()),
         }
         self.gone.insert(key);

@@ -301,7 +301,8 @@ mod tests {
                 addresses: Vec::new(),
             };
             let Outcome { node, cluster } = registration.carry_out(&client).await;
-            (node.unwrap(), cluster.unwrap());
+            node.unwrap();
+            cluster.unwrap();
         }
         let stored = client.get(&ResourceKey::cluster(Kind::ClusterInformation, "default")).await.unwrap();
         let Resource::ClusterInformation(cluster) = &*stored.resource else { panic!("{stored:?}") };

@@ -65,7 +65,7 @@ impl Registrar {
         let mut contradiction = Contradiction::default();
         loop {
             let made_after = match self.stand().await {
-                OwnNode::Absent => self.make_again(&mut contradiction).await,
+                OwnNode::Absent => self.make_again(&contradiction).await,
                 _ => self.complete().await.then_some(FIRST_AGAIN),
             };
             if let Some(pause) = made_after {
@@ -100,7 +100,7 @@ impl Registrar {
     }
 
     /// Makes our Node again after a pause, unless it is there by then; answers with the pause if it was made.
-    async fn make_again(&mut self, contradiction: &mut Contradiction) -> Option<Duration> {
+    async fn make_again(&mut self, contradiction: &Contradiction) -> Option<Duration> {
         let pause = contradiction.pause(Instant::now());
         let node = &self.registration.node;
         warn!(node, again_in = ?pause, "somebody deleted this host's Node: it is registered again, unless it is there by then");

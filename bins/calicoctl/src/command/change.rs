@@ -105,44 +105,45 @@ pub(super) async fn validate(input: &FileArgs, context: &mut Context<'_>) -> Res
 /// Deletes by file, or by kind and name.
 pub(super) async fn delete(args: &DeleteArgs, config: Option<&Path>, context: &mut Context<'_>) -> Result<(), Failure> {
     let target = &args.target;
-    let keys: Vec<ResourceKey> = if target.files.is_empty() {
+    let wanted: Vec<input::Named> = if target.files.is_empty() {
         if target.names.is_empty() {
             return Err(Failure::Usage("name the resources to delete: calicoctl delete KIND NAME…".into()));
         }
-        let mut keys = Vec::new();
+        let mut wanted = Vec::new();
         for (kind, namespace) in targets(target, false)? {
-            keys.extend(target.names.iter().map(|name| match &namespace {
+            let key = |name: &String| match &namespace {
                 Some(namespace) => ResourceKey::namespaced(kind, namespace, name),
                 None => ResourceKey::cluster(kind, name),
-            }));
+            };
+            wanted.extend(target.names.iter().map(|name| input::Named { key: key(name), revision: None }));
         }
-        keys
+        wanted
     } else {
         let documents = input::documents(&target.files, &target.options, context.stdin)?;
-        let mut keys = input::keys(documents, target.options.namespace(), input::Repeats::Refused("delete"))?;
+        let mut wanted = input::named(documents, target.options.namespace(), input::Repeats::Refused("delete"))?;
         // What was applied last depends on what came before it: policies on their tier.
-        keys.reverse();
-        keys
+        wanted.reverse();
+        wanted
     };
     let client = context.client(config).await?;
     let mut rehearsal = args.dry_run.then(|| Rehearsal::new(&client));
-    let mut attempts = Vec::with_capacity(keys.len());
-    for key in &keys {
+    let mut attempts = Vec::with_capacity(wanted.len());
+    for one in &wanted {
         let outcome = match report::is_over(&attempts) {
             true => Outcome::Untried,
-            false => delete_one(&client, rehearsal.as_mut(), key, args.skip_not_exists).await,
+            false => delete_one(&client, rehearsal.as_mut(), one, args.skip_not_exists).await,
         };
-        attempts.push(Attempt::of_key(key, outcome));
+        attempts.push(Attempt::of_key(&one.key, outcome));
     }
     let told = report::deletions(&attempts);
     finish(if args.dry_run { report::dry(told) } else { told }, context)
 }
 
-/// Deletes a resource, or rehearses that.
+/// Deletes a resource, if it is still what the document was made of, or rehearses that.
 async fn delete_one(
     client: &Client,
     rehearsal: Option<&mut Rehearsal<'_>>,
-    key: &ResourceKey,
+    input::Named { key, revision }: &input::Named,
     skip_not_exists: bool,
 ) -> Outcome {
     if let Some(message) = protected::refusal(Operation::Delete, key) {
@@ -153,8 +154,8 @@ async fn delete_one(
         }
     }
     match rehearsal {
-        Some(rehearsal) => write::deleted(rehearsal.delete(key).await, skip_not_exists),
-        None => write::deleted(client.delete(key, None).await.map(drop), skip_not_exists),
+        Some(rehearsal) => write::deleted(rehearsal.delete(key, *revision).await, skip_not_exists),
+        None => write::deleted(client.delete(key, *revision).await.map(drop), skip_not_exists),
     }
 }
 

@@ -36,9 +36,9 @@ pub(super) async fn get(args: &GetArgs, config: Option<&Path>, context: &mut Con
         client
     } else {
         let documents = input::documents(&target.files, &target.options, context.stdin)?;
-        let keys = input::keys(documents, target.options.namespace(), input::Repeats::Accepted)?;
+        let keys = input::named(documents, target.options.namespace(), input::Repeats::Accepted)?;
         let client = context.client(config).await?;
-        for key in keys {
+        for input::Named { key, .. } in keys {
             found.push(named(&client, key.kind(), std::iter::once(key), &mut errors).await);
         }
         client

@@ -550,3 +550,23 @@ fn a_closed_standard_error_does_not_stop_an_apply() {
     let (code, shown) = cluster.type_unheard("patch gnp a -p {\"spec\":{\"order\":1}}", "");
     assert_eq!((code, shown.starts_with("Successfully ")), (0, true), "{shown}");
 }
+
+/// A document that was printed is deleted as it was printed, or not at all: somebody may have changed it, or made another one.
+#[test]
+fn an_outdated_document_deletes_nothing() {
+    let cluster = cluster();
+    let printed = cluster.done("get gnp allow-dns -o yaml", "");
+    cluster.done("label gnp allow-dns a=b", "");
+    for line in ["delete -f -", "delete --dry-run -f -"] {
+        let run = cluster.type_in(line, &printed);
+        assert!(
+            run.code == 1 && run.stderr.contains("update conflict: GlobalNetworkPolicy(allow-dns)"),
+            "{line}: {run:?}"
+        );
+    }
+    let printed = cluster.done("get gnp allow-dns -o yaml", "");
+    cluster.done("delete --dry-run -f -", &printed);
+    let run = cluster.type_in("delete -f -", &printed.replace("resourceVersion: \"", "resourceVersion: \"x"));
+    assert!(run.code == 1 && run.stderr.contains("metadata.resourceVersion"), "{run:?}");
+    cluster.done("delete -f -", &printed);
+}

@@ -451,7 +451,7 @@ async fn a_policy_under_its_former_key_stays_there() {
         assert_eq!((&written.key, written.resource.key()), (&former, Some(own.clone())));
         assert!(store.get(&own).await.unwrap_err().is_not_found());
         assert_eq!(store.get(&former).await.unwrap().raw["spec"].get("order"), None);
-        Rehearsal::new(&client).delete(&own).await.unwrap();
+        Rehearsal::new(&client).delete(&own, None).await.unwrap();
         assert_eq!(client.delete(&own, None).await.unwrap().unwrap().key, former);
         assert!(store.get(&former).await.unwrap_err().is_not_found());
     }
