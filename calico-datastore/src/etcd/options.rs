@@ -13,6 +13,9 @@ use crate::{DatastoreError, EtcdConfig, Pem};
 /// Longest wait for one answer; upstream's dial timeout.
 pub(super) const DEADLINE: Duration = Duration::from_secs(10);
 
+/// Longest wait for a connection. Shorter than for an answer, so that a write which waited for one is known not to have been sent.
+pub(super) const CONNECT: Duration = Duration::from_secs(5);
+
 /// A ping after so long without traffic while something is asked or watched, and so long for its answer: what a watch takes to
 /// notice a member that hangs. Upstream's 30 s and 10 s would leave policy unchanged for that long. Members hang up on who pings
 /// more often than every 5 s, or without asking anything.
@@ -78,7 +81,7 @@ impl Access {
         let url: Uri = text.parse().map_err(|_| no_url("it is no URL"))?;
         let settings = |url: Uri| {
             Endpoint::from(url)
-                .connect_timeout(DEADLINE)
+                .connect_timeout(CONNECT)
                 .timeout(DEADLINE)
                 .http2_keep_alive_interval(KEEP_ALIVE.0)
                 .keep_alive_timeout(KEEP_ALIVE.1)

@@ -8,6 +8,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Instant;
 
+use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
@@ -17,7 +18,9 @@ use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use tokio_rustls::rustls::{self, ClientConfig, RootCertStore, SupportedProtocolVersion};
 use tonic::transport::{Channel, Endpoint, Uri};
+use tower::Service;
 
+use super::options::CONNECT;
 use super::stream::{Refusal, Stream};
 use crate::{DatastoreError, EtcdConfig, Pem, TlsLimits, TlsSuite, TlsVersion};
 
@@ -64,33 +67,39 @@ pub(super) fn channel(
     let host = url.host().unwrap_or_default();
     // The brackets of an IPv6 address are the URL's.
     let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host).to_owned();
-    let port = url.port_u16().unwrap_or(443);
-    let name = ServerName::try_from(host.clone()).map_err(|error| refused(error.into()))?;
+    let name = ServerName::try_from(host).map_err(|error| refused(error.into()))?;
     let connector = TlsConnector::from(config);
     let refusal = Refusal::default();
-    let connect = move |_: Uri| {
-        let (connector, name, host, refusal) = (connector.clone(), name.clone(), host.clone(), refusal.clone());
+    let connect = move |url: Uri| {
+        let (connector, name, refusal) = (connector.clone(), name.clone(), refusal.clone());
         async move {
             match refusal.take(Instant::now()) {
                 Some(error) => Err(error),
-                None => Ok(TokioIo::new(Stream::new(open(connector, name, &host, port).await?, refusal))),
+                None => Ok(TokioIo::new(Stream::new(open(connector, name, url).await?, refusal))),
             }
         }
     };
     // For the library the connection that it gets is a plain one; what the member is told is the URL as it is.
-    let authority = url.authority().map_or_else(String::new, ToString::to_string);
+    let authority = match (url.authority(), url.port()) {
+        (Some(authority), None) => format!("{authority}:443"),
+        (authority, _) => authority.map_or_else(String::new, ToString::to_string),
+    };
     let plain: Uri = format!("http://{authority}").parse().map_err(|_| refused("it is no URL".into()))?;
-    Ok(settings(plain).origin(url).connect_with_connector_lazy(tower::service_fn(connect)))
+    Ok(settings(plain).connect_timeout(2 * CONNECT).origin(url).connect_with_connector_lazy(tower::service_fn(connect)))
 }
 
-async fn open(
-    connector: TlsConnector,
-    name: ServerName<'static>,
-    host: &str,
-    port: u16,
-) -> io::Result<TlsStream<TcpStream>> {
-    let stream = TcpStream::connect((host, port)).await?;
-    stream.set_nodelay(true)?;
+/// In the time that a connection may take; the library would count that as an answer that is missing.
+async fn open(connector: TlsConnector, name: ServerName<'static>, url: Uri) -> io::Result<TlsStream<TcpStream>> {
+    let late = || io::Error::new(io::ErrorKind::TimedOut, format!("no connection within {} s", CONNECT.as_secs()));
+    tokio::time::timeout(CONNECT, shake_hands(connector, name, url)).await.map_err(|_| late())?
+}
+
+/// Of a name's addresses those of both families are tried side by side, and each for its part of the time.
+async fn shake_hands(connector: TlsConnector, name: ServerName<'static>, url: Uri) -> io::Result<TlsStream<TcpStream>> {
+    let mut addresses = HttpConnector::new();
+    addresses.set_nodelay(true);
+    addresses.set_connect_timeout(Some(CONNECT));
+    let stream = addresses.call(url).await.map_err(io::Error::other)?.into_inner();
     let stream = connector.connect(name, stream).await?;
     match stream.get_ref().1.alpn_protocol() {
         Some(HTTP2) => Ok(stream),
