@@ -117,4 +117,11 @@ impl DatastoreError {
     pub const fn is_retryable(&self) -> bool {
         matches!(self, Self::Unavailable { .. } | Self::Undecided { .. } | Self::TooOld { .. })
     }
+
+    /// The error with its causes, on one line.
+    pub(crate) fn chain(&self) -> String {
+        let first: &dyn std::error::Error = self;
+        let texts = std::iter::successors(Some(first), |error| error.source()).map(ToString::to_string);
+        texts.collect::<Vec<_>>().join(": ")
+    }
 }

@@ -51,13 +51,6 @@ async fn told(syncer: &mut Syncer) -> String {
     }
 }
 
-/// An error with its causes, as programs show it.
-fn chain(error: &DatastoreError) -> String {
-    let first: &dyn std::error::Error = error;
-    let texts = std::iter::successors(Some(first), |error| error.source()).map(ToString::to_string);
-    texts.collect::<Vec<_>>().join(": ")
-}
-
 /// The process is there and its sockets are open, and nothing comes of them: a machine that swaps, a hypervisor that froze it.
 #[tokio::test]
 async fn a_server_that_is_stopped_is_noticed_though_nobody_asks_it_anything() {
@@ -100,14 +93,14 @@ async fn every_error_names_whom_was_asked_and_why_it_failed() {
         ("watch", store.watch(&Scope::All, Revision::from_raw(1)).await.map(drop).unwrap_err()),
     ];
     for (operation, error) in errors {
-        assert_eq!(chain(&error), format!("datastore is unavailable: etcd {operation} at {dead}: {refused}"));
+        assert_eq!(error.chain(), format!("datastore is unavailable: etcd {operation} at {dead}: {refused}"));
     }
 
     let other = format!("http://{}", free_address());
     let config = EtcdConfig { endpoints: vec![dead.clone(), other.clone()], ..EtcdConfig::default() };
     let error = EtcdStore::connect(config).await.unwrap().list(&Scope::All).await.unwrap_err();
     let told = format!("datastore is unavailable: etcd list: none of its members answers ({dead}, {other}): {refused}");
-    assert_eq!(chain(&error), told);
+    assert_eq!(error.chain(), told);
 
     let server = Server::start().await;
     let live = server.config().endpoints.remove(0);
@@ -117,11 +110,11 @@ async fn every_error_names_whom_was_asked_and_why_it_failed() {
     relay.hang();
     let error = store.list(&Scope::All).await.unwrap_err();
     assert!(
-        chain(&error).starts_with(&format!("datastore is unavailable: etcd list at {}: ", relay.url())),
+        error.chain().starts_with(&format!("datastore is unavailable: etcd list at {}: ", relay.url())),
         "{error:?}"
     );
     for of_the_library in ["code:", "message:", "source:", "Status", "Error", "Kind", "hyper", "\""] {
-        assert!(!chain(&error).contains(of_the_library), "{}", chain(&error));
+        assert!(!error.chain().contains(of_the_library), "{}", error.chain());
     }
 
     let mut raw = Client::connect([&live], None).await.unwrap();
@@ -131,10 +124,10 @@ async fn every_error_names_whom_was_asked_and_why_it_failed() {
     let config = EtcdConfig { credentials: Some(("root".to_owned(), "guess".to_owned())), ..server.config() };
     let error = EtcdStore::connect(config).await.unwrap().list(&Scope::All).await.unwrap_err();
     let reason = "etcdserver: authentication failed, invalid user ID or password";
-    assert_eq!(chain(&error), format!("datastore refuses: etcd log-in at {live}: {reason}"));
+    assert_eq!(error.chain(), format!("datastore refuses: etcd log-in at {live}: {reason}"));
     let error = at(&live).await.list(&Scope::All).await.unwrap_err();
-    assert_eq!(chain(&error), format!("datastore refuses: etcd list at {live}: etcdserver: user name is empty"));
+    assert_eq!(error.chain(), format!("datastore refuses: etcd list at {live}: etcdserver: user name is empty"));
     // A write of several megabytes is more than etcd takes.
     let Some(error) = at(&live).await.commit(put(&"x".repeat(4 << 20))).await.err() else { panic!("it was taken") };
-    assert!(chain(&error).contains(&live), "{}", chain(&error));
+    assert!(error.chain().contains(&live), "{}", error.chain());
 }

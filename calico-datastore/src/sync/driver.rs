@@ -146,7 +146,7 @@ impl Follower {
             }
             Err(error) => {
                 let retry_in = self.backoff.advance();
-                self.send(Input::Unavailable { reason: reason(&error), retry_in }).await?;
+                self.send(Input::Unavailable { reason: error.chain(), retry_in }).await?;
                 tokio::time::sleep(retry_in).await;
                 return Ok(());
             }
@@ -156,7 +156,7 @@ impl Follower {
             Ok(watch) => self.follow(watch).await?,
             Err(error @ DatastoreError::TooOld { .. }) => error,
             Err(error) => {
-                let (reason, retry_in) = (reason(&error), self.backoff.advance());
+                let (reason, retry_in) = (error.chain(), self.backoff.advance());
                 self.lost = Some(reason.clone());
                 self.send(Input::Unwatched { reason, retry_in }).await?;
                 tokio::time::sleep(retry_in).await;
@@ -166,7 +166,7 @@ impl Follower {
         if started.elapsed() >= GOOD_WATCH {
             self.backoff.reset();
         }
-        self.lost = (!matches!(ended, DatastoreError::TooOld { .. })).then(|| reason(&ended));
+        self.lost = (!matches!(ended, DatastoreError::TooOld { .. })).then(|| ended.chain());
         tokio::time::sleep(self.backoff.advance()).await;
         Ok(())
     }
@@ -230,15 +230,3 @@ impl Follower {
 
 /// Nobody listens any more.
 struct Gone;
-
-/// An error with its causes, on one line.
-fn reason(error: &DatastoreError) -> String {
-    let mut text = error.to_string();
-    let mut cause = std::error::Error::source(error);
-    while let Some(error) = cause {
-        text.push_str(": ");
-        text.push_str(&error.to_string());
-        cause = error.source();
-    }
-    text
-}
