@@ -37,15 +37,17 @@ fn mended(run: &Run) {
     assert!(run.stderr.contains("is replaced whole"), "{run:?}");
 }
 
+/// What cannot be read for its selector, and has a field of a newer version.
+const BROKEN: &str = r#"{"kind":"GlobalNetworkPolicy","apiVersion":"projectcalico.org/v3","metadata":{"name":"broken","uid":"u-1"},
+        "spec":{"selector":7,"newer":{"a":1}}}"#;
+
 const WEB: &str =
     "apiVersion: projectcalico.org/v3\nkind: GlobalNetworkPolicy\nmetadata: {name: broken}\nspec: {order: 7}\n";
 
 #[test]
 fn what_is_stored_is_shown() {
     let cluster = cluster();
-    let type_error = r#"{"kind":"GlobalNetworkPolicy","apiVersion":"projectcalico.org/v3","metadata":{"name":"broken","uid":"u-1"},
-        "spec":{"selector":7,"newer":{"a":1}}}"#;
-    cluster.store.inject(policy("broken"), type_error.as_bytes());
+    cluster.store.inject(policy("broken"), BROKEN.as_bytes());
     golden("spoilt-yaml.txt", &cluster.type_in("get gnp broken -o yaml", "").transcript());
     golden("spoilt-json.txt", &cluster.type_in("get gnp broken -o json", "").transcript());
     golden("spoilt-table.txt", &cluster.type_in("get gnp broken", "").transcript());
@@ -123,9 +125,7 @@ fn only_replace_mends() {
 fn what_is_shown_can_be_edited_and_put_back() {
     let cluster = cluster();
     // What only newer versions know is part of it, and is given back by who edits it.
-    let stored = r#"{"kind":"GlobalNetworkPolicy","apiVersion":"projectcalico.org/v3","metadata":{"name":"broken","uid":"u-1"},
-        "spec":{"selector":7,"newer":{"a":1}}}"#;
-    cluster.store.inject(policy("broken"), stored.as_bytes());
+    cluster.store.inject(policy("broken"), BROKEN.as_bytes());
     let shown = cluster.type_in("get gnp broken -o yaml", "").stdout;
     mended(&cluster.type_in("replace -f -", &shown.replace("selector: 7", "selector: all()")));
     let now = raw(&cluster, policy("broken")).unwrap();
