@@ -2,7 +2,8 @@
 
 use core::net::IpAddr;
 
-use crate::net::Family;
+use crate::net::{Family, InterfaceName};
+use crate::resource::ResourceKey;
 
 /// A flow by its addresses, protocol and ports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -27,6 +28,50 @@ impl Flow {
     pub const fn family(&self) -> Family {
         Family::of(self.source)
     }
+}
+
+/// One packet on its way through one host: the question that a host decides. Policy sees the addresses before destination NAT only where it
+/// says so (`preDNAT`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(clippy::exhaustive_structs, reason = "callers build it with literals; a new part must break every evaluator")]
+pub struct Passage<'a> {
+    /// Where the packet comes from.
+    pub from: Place<'a>,
+    /// Where it goes to.
+    pub to: Place<'a>,
+    /// The packet as it arrives, before destination NAT.
+    pub arriving: Flow,
+    /// The packet after destination NAT; the same where there is none.
+    pub flow: Flow,
+    /// What connection tracking says of it.
+    pub state: ConnState,
+}
+
+/// An end of a [`Passage`], as the host sees it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[expect(clippy::exhaustive_enums, reason = "an end is one of these; another would break every evaluator")]
+pub enum Place<'a> {
+    /// The interface of a workload of this host.
+    Workload(&'a ResourceKey),
+    /// Another interface of this host.
+    Interface(InterfaceName),
+    /// The host itself.
+    Host,
+}
+
+/// What connection tracking says of a packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[expect(clippy::exhaustive_enums, reason = "the kernel has these states")]
+pub enum ConnState {
+    /// The first of a connection.
+    #[default]
+    New,
+    /// Of a connection that is known.
+    Established,
+    /// Of another connection's making.
+    Related,
+    /// Of none that could be.
+    Invalid,
 }
 
 /// What happens to a flow.

@@ -255,7 +255,7 @@ fn from_set(action: Action, id: SetId) -> ActiveRule {
 }
 
 fn rules(ingress: Vec<ActiveRule>) -> Arc<ActiveRules> {
-    Arc::new(ActiveRules { ingress, egress: Vec::new() })
+    Arc::new(ActiveRules { tier: None, ingress, egress: Vec::new() })
 }
 
 fn stack(policies: &[&str]) -> Arc<Stack> {
@@ -274,6 +274,8 @@ fn endpoint(name: &str, interface: &str, addresses: &[&str], ingress: &Arc<Stack
         mac: Some("ee:00:00:00:00:01".parse().unwrap()),
         addresses: addresses.iter().map(|text| net(text)).collect(),
         allowed_sources: Vec::new(),
+        floating: Vec::new(),
+        qos: None,
         ingress: Arc::clone(ingress),
         egress: stack(&[]),
     };

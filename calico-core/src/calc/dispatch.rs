@@ -17,24 +17,30 @@ use super::admit::Endpoint;
 use super::diagnostic::{Diagnostics, Finder, Problem};
 use crate::net::InterfaceName;
 use crate::resource::ResourceKey;
+use crate::text::Text;
 
 /// The node.
 #[derive(Debug)]
 pub(super) struct Dispatch {
-    host: Arc<str>,
+    /// None: every host is this one.
+    host: Option<Arc<str>>,
     /// How names of workload interfaces start.
     prefixes: Vec<InterfaceName>,
-    local: HashMap<ResourceKey, (InterfaceName, Endpoint)>,
-    claims: HashMap<InterfaceName, BTreeSet<ResourceKey>>,
+    local: HashMap<ResourceKey, (Place, Endpoint)>,
+    /// By host and interface; the host is empty where there is only this one.
+    claims: HashMap<Place, BTreeSet<ResourceKey>>,
 }
+
+/// An interface of a host.
+type Place = (Text, InterfaceName);
 
 /// An endpoint's new state as far as this host polices it.
 pub(super) type Change = (ResourceKey, Option<Endpoint>);
 
 impl Dispatch {
-    pub(super) fn new(host: &str) -> Self {
+    pub(super) fn new(host: Option<&str>) -> Self {
         let prefixes = vec![InterfaceName::CALI];
-        Self { host: host.into(), prefixes, local: HashMap::new(), claims: HashMap::new() }
+        Self { host: host.map(Into::into), prefixes, local: HashMap::new(), claims: HashMap::new() }
     }
 
     pub(super) fn set_prefixes(&mut self, prefixes: Vec<InterfaceName>) {
@@ -54,31 +60,36 @@ impl Dispatch {
         let foreign = named.filter(|_| interface.is_none());
         let foreign = foreign.map(|interface| Problem::ForeignInterface { interface });
         diagnostics.set(key, Finder::Dispatch, foreign.into_iter().collect());
-        let former = self.local.get(key).map(|(interface, _)| *interface);
-        if former.is_none() && interface.is_none() {
+        let node = |endpoint: &Endpoint| match &self.host {
+            Some(_) => Text::default(),
+            None => endpoint.object().map(|object| object.spec.node.clone()).unwrap_or_default(),
+        };
+        let place = here.and_then(|endpoint| Some((node(endpoint), interface?)));
+        let former = self.local.get(key).map(|(place, _)| place.clone());
+        if former.is_none() && place.is_none() {
             // Nearly all endpoints of a cluster.
             return Vec::new();
         }
         let mut changes = Vec::new();
-        if former.is_some() && former != interface {
+        if former.is_some() && former != place {
             self.withdraw(key, &mut changes);
         }
-        if let (Some(interface), Some(endpoint)) = (interface, here) {
-            self.claim(key, interface, endpoint, &mut changes);
+        if let (Some(place), Some(endpoint)) = (&place, here) {
+            self.claim(key, place.clone(), endpoint, &mut changes);
         }
-        for interface in [former, interface].into_iter().flatten() {
-            self.diagnose(interface, diagnostics);
+        for place in [former, place].iter().flatten() {
+            self.diagnose(place, diagnostics);
         }
         changes
     }
 
     fn is_local(&self, endpoint: &Endpoint) -> bool {
-        endpoint.object().is_some_and(|object| *object.spec.node == *self.host)
+        self.host.as_ref().is_none_or(|host| endpoint.object().is_some_and(|object| *object.spec.node == **host))
     }
 
-    fn claim(&mut self, key: &ResourceKey, interface: InterfaceName, endpoint: &Endpoint, changes: &mut Vec<Change>) {
-        self.local.insert(key.clone(), (interface, endpoint.clone()));
-        let claims = self.claims.entry(interface).or_default();
+    fn claim(&mut self, key: &ResourceKey, place: Place, endpoint: &Endpoint, changes: &mut Vec<Change>) {
+        self.local.insert(key.clone(), (place.clone(), endpoint.clone()));
+        let claims = self.claims.entry(place).or_default();
         let former = claims.first().cloned();
         claims.insert(key.clone());
         if claims.first() != Some(key) {
@@ -89,8 +100,8 @@ impl Dispatch {
     }
 
     fn withdraw(&mut self, key: &ResourceKey, changes: &mut Vec<Change>) {
-        let Some((interface, _)) = self.local.remove(key) else { return };
-        let Some(claims) = self.claims.get_mut(&interface) else { return };
+        let Some((place, _)) = self.local.remove(key) else { return };
+        let Some(claims) = self.claims.get_mut(&place) else { return };
         let active = claims.first() == Some(key);
         claims.remove(key);
         if active {
@@ -99,12 +110,13 @@ impl Dispatch {
             changes.extend(next);
         }
         if claims.is_empty() {
-            self.claims.remove(&interface);
+            self.claims.remove(&place);
         }
     }
 
-    fn diagnose(&self, interface: InterfaceName, diagnostics: &mut Diagnostics) {
-        let Some(claims) = self.claims.get(&interface) else { return };
+    fn diagnose(&self, place: &Place, diagnostics: &mut Diagnostics) {
+        let interface = place.1;
+        let Some(claims) = self.claims.get(place) else { return };
         let Some(winner) = claims.first() else { return };
         for key in claims {
             let taken = (key != winner).then(|| Problem::InterfaceTaken { interface, by: winner.clone() });

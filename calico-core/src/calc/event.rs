@@ -9,7 +9,7 @@ use core::fmt;
 use core::net::IpAddr;
 
 use crate::net::{Cidr, Family, InterfaceName, Mac, PortRange};
-use crate::resource::{Action, DefaultAction, Icmp, ResourceKey};
+use crate::resource::{Action, DefaultAction, Icmp, Kind, QosControls, ResourceKey};
 
 /// Stable identity of an IP set: the first 16 octets of the SHA-224 of its canonical definition. The same definition has the
 /// same id on every host and after every restart, so the kernel's sets are recognised.
@@ -72,12 +72,22 @@ pub enum Member {
 #[expect(clippy::exhaustive_structs, reason = "a key and nothing else")]
 pub struct PolicyId(pub ResourceKey);
 
+impl PolicyId {
+    /// Whether it is only tried out: its rules are evaluated and counted, and never decide.
+    pub const fn is_staged(&self) -> bool {
+        matches!(
+            self.0.kind(),
+            Kind::StagedGlobalNetworkPolicy | Kind::StagedNetworkPolicy | Kind::StagedKubernetesNetworkPolicy
+        )
+    }
+}
+
 /// Identity of a profile: its name.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[expect(clippy::exhaustive_structs, reason = "a name and nothing else")]
 pub struct ProfileId(pub Arc<str>);
 
-/// Identity of a workload endpoint: the key of its resource.
+/// Identity of a workload or host endpoint: the key of its resource.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[expect(clippy::exhaustive_structs, reason = "a key and nothing else")]
 pub struct EndpointId(pub ResourceKey);
@@ -86,6 +96,8 @@ pub struct EndpointId(pub ResourceKey);
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[expect(clippy::exhaustive_structs, reason = "the graph builds it with literals")]
 pub struct ActiveRules {
+    /// A policy's tier; none for a profile.
+    pub tier: Option<Arc<str>>,
     /// For traffic to the endpoint; none when the policy does not govern that direction.
     pub ingress: Vec<ActiveRule>,
     /// For traffic from the endpoint.
@@ -155,9 +167,9 @@ pub struct Stack {
 pub struct StackTier {
     /// Its name.
     pub name: Arc<str>,
-    /// Its policies in order; not empty.
+    /// Its policies in order; not empty. Staged ones stand at their place and decide nothing.
     pub policies: Vec<PolicyId>,
-    /// What happens when no rule decides.
+    /// What happens when no rule decides. Pass where all its policies are staged.
     pub default_action: DefaultAction,
 }
 
@@ -173,10 +185,68 @@ pub struct ActiveEndpoint {
     pub addresses: Vec<Cidr>,
     /// Further source prefixes that it may use.
     pub allowed_sources: Vec<Cidr>,
+    /// Floating addresses: the one outside, and its own of the same family.
+    pub floating: Vec<(IpAddr, IpAddr)>,
+    /// Limits on its traffic.
+    pub qos: Option<Arc<QosControls>>,
     /// Traffic to it.
     pub ingress: Arc<Stack>,
     /// Traffic from it.
     pub egress: Arc<Stack>,
+}
+
+/// A host endpoint of this host that has at least one interface.
+///
+/// Each policy stands in one of the first three kinds of stack, and in `forward` as well if it says `applyOnForward`
+/// (`felix/calc` of upstream; host endpoints of `felix/design`).
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(clippy::exhaustive_structs, reason = "the graph builds it with literals")]
+pub struct ActiveHostEndpoint {
+    /// The interfaces that are its own. No other host endpoint has them.
+    pub interfaces: HostInterfaces,
+    /// `doNotTrack` policies. Tiers end in Pass, and there are no profiles: what nothing decides goes on.
+    pub untracked: Directions,
+    /// `preDNAT` policies, of traffic that comes in. Tiers end in Pass, and there are no profiles.
+    pub pre_dnat: Arc<Stack>,
+    /// All other policies, for traffic from and to the host itself; then profiles, then drop.
+    pub normal: Directions,
+    /// Those of them with `applyOnForward`, for traffic through the host; no profiles. A direction without tiers allows.
+    pub forward: Directions,
+}
+
+/// What is one host endpoint's.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(clippy::exhaustive_enums, reason = "the renderer must handle both")]
+pub enum HostInterfaces {
+    /// These, sorted; not empty.
+    Named(Vec<InterfaceName>),
+    /// Every interface that is neither a workload's nor another host endpoint's (`interfaceName: "*"`).
+    Others,
+}
+
+/// A stack for each direction, as seen from the endpoint.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[expect(clippy::exhaustive_structs, reason = "the graph builds it with literals")]
+pub struct Directions {
+    /// Traffic to the host, or into it.
+    pub ingress: Arc<Stack>,
+    /// Traffic from the host, or out of it.
+    pub egress: Arc<Stack>,
+}
+
+/// What a host must know of its network beyond endpoints. Each list is sorted, and nothing in it covers another.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[expect(clippy::exhaustive_structs, reason = "the graph builds it with literals")]
+pub struct Network {
+    /// All pools of workloads, disabled ones too: traffic to them is never masqueraded.
+    pub pools: Vec<Cidr>,
+    /// Pools whose traffic to elsewhere is masqueraded (`natOutgoing`).
+    pub masqueraded: Vec<Cidr>,
+    /// Addresses of the cluster's hosts.
+    pub hosts: Vec<Cidr>,
+    /// Addresses of services (BGPConfiguration `default`: cluster, external and load-balancer ranges): what is forwarded to one of them was
+    /// translated by nobody, and would go in circles.
+    pub services: Vec<Cidr>,
 }
 
 /// One thing for the renderer to take in.
@@ -230,4 +300,16 @@ pub enum Event {
     },
     /// An endpoint left this host.
     EndpointRemoved(EndpointId),
+    /// A host endpoint of this host appeared or changed, or its interfaces did. An interface that passes from one to another is announced
+    /// with the new one before or after the old one lets go of it.
+    HostEndpointSet {
+        /// Which.
+        id: EndpointId,
+        /// Its new state.
+        endpoint: Arc<ActiveHostEndpoint>,
+    },
+    /// A host endpoint is gone, or has no interface any more.
+    HostEndpointRemoved(EndpointId),
+    /// What is known of the network changed. Until the first, nothing is.
+    NetworkSet(Arc<Network>),
 }

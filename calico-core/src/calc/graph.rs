@@ -58,6 +58,15 @@ struct Sent {
 impl Graph {
     /// A graph for the host of that node name.
     pub fn new(host: &str) -> Self {
+        Self::of(Some(host))
+    }
+
+    /// A graph for all hosts at once: each endpoint of the cluster is active. For whoever asks about any flow, and enforces none.
+    pub fn of_cluster() -> Self {
+        Self::of(None)
+    }
+
+    fn of(host: Option<&str>) -> Self {
         let mut graph = Self {
             dispatch: Dispatch::new(host),
             addresses: Addresses::default(),
@@ -267,6 +276,8 @@ fn describe(endpoint: &Endpoint, ingress: Arc<Stack>, egress: Arc<Stack>) -> Opt
         mac: spec.mac,
         addresses: spec.addresses().collect(),
         allowed_sources: spec.allow_spoofed_source_prefixes.clone(),
+        floating: Vec::new(),
+        qos: None,
         ingress,
         egress,
     })
@@ -284,5 +295,5 @@ fn deny_all() -> ActiveRules {
         source: ActiveEntity::default(),
         destination: ActiveEntity::default(),
     };
-    ActiveRules { ingress: vec![deny.clone()], egress: vec![deny] }
+    ActiveRules { tier: None, ingress: vec![deny.clone()], egress: vec![deny] }
 }

@@ -88,6 +88,11 @@ impl Rig {
                 }
             }
             Event::EndpointRemoved(id) => assert!(state.endpoints.contains_key(id)),
+            Event::HostEndpointSet { id, endpoint } => {
+                assert_ne!(state.host_endpoints.get(id), Some(endpoint), "nothing new");
+            }
+            Event::HostEndpointRemoved(id) => assert!(state.host_endpoints.contains_key(id)),
+            Event::NetworkSet(network) => assert_ne!(state.network, *network, "nothing new"),
         }
     }
 

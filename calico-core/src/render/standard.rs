@@ -71,6 +71,7 @@ impl PolicyRenderer for Renderer {
             Event::ProfileRemoved(id) => self.remove_rules(&Owner::Profile(id.clone()), delta),
             Event::EndpointSet { id, endpoint } => self.change_endpoint(id, Some(endpoint), delta),
             Event::EndpointRemoved(id) => self.change_endpoint(id, None, delta),
+            Event::HostEndpointSet { .. } | Event::HostEndpointRemoved(_) | Event::NetworkSet(_) => {}
         }
     }
 }

@@ -3,8 +3,10 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::hash::{Hash, Hasher};
+use core::net::IpAddr;
 
 use super::{ChainName, Field, Match, SetName};
+use crate::net::{Family, PortRange};
 
 /// Netfilter hook.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -30,6 +32,8 @@ pub enum ChainType {
     Filter,
     /// Address translation.
     Nat,
+    /// Filtering at [`Hook::Output`] that routes anew when it changes a mark.
+    Route,
 }
 
 /// Where a base chain hangs. Its policy is always accept: what must be dropped is dropped by a rule that says so.
@@ -81,6 +85,28 @@ pub enum Statement {
         /// Prefix.
         prefix: String,
     },
+    /// Hand the packet's beginning to whoever listens to a group of `nfnetlink_log`.
+    LogGroup {
+        /// Group.
+        group: u16,
+        /// Prefix, at most 63 bytes.
+        prefix: String,
+        /// Octets of the packet.
+        snaplen: u32,
+    },
+    /// Go on with the rule while packets come no faster than this (or, if `over`, only while they do).
+    Limit(RateLimit),
+    /// Go on with the rule only while more than this many connections went through it that still exist.
+    ConnectionsOver(u32),
+    /// Exempt the packet from connection tracking.
+    NoTrack,
+    /// Set the differentiated services code point, 0 to 63; packets of the other family are left alone.
+    SetDscp {
+        /// Family.
+        family: Family,
+        /// Code point.
+        value: u8,
+    },
     /// `mark = (mark & !mask) | value`.
     SetMark {
         /// Bits to change.
@@ -88,6 +114,30 @@ pub enum Statement {
         /// Their new value.
         value: u32,
     },
+}
+
+/// A rate of packets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[expect(clippy::exhaustive_structs, reason = "the renderer builds it with literals")]
+pub struct RateLimit {
+    /// Packets in each unit of time.
+    pub rate: u32,
+    /// The unit, in seconds: 1, 60, 3600 or 86 400.
+    pub seconds: u32,
+    /// Packets that may come at once.
+    pub burst: u32,
+    /// Whether the rule goes on above the rate instead of below.
+    pub over: bool,
+}
+
+/// How a packet is refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum Reject {
+    /// By a TCP reset; the rule must match TCP.
+    TcpReset,
+    /// By ICMP "port unreachable" of the packet's family.
+    PortUnreachable,
 }
 
 /// A decision.
@@ -111,8 +161,39 @@ pub enum Verdict {
         /// The map.
         map: SetName,
     },
+    /// The packet is gone, and its sender is told (not in what is reachable from [`Hook::Postrouting`] or before the routing decision).
+    Reject(Reject),
     /// Source address becomes that of the outgoing interface (`nat` chains only).
-    Masquerade,
+    Masquerade {
+        /// Source ports to choose from; the rule must match a protocol with ports.
+        ports: Option<PortRange>,
+        /// Whether ports are drawn at random.
+        random: bool,
+    },
+    /// Source address becomes this one (`nat` chains only).
+    Snat {
+        /// New address.
+        address: IpAddr,
+        /// Source ports to choose from; the rule must match a protocol with ports.
+        ports: Option<PortRange>,
+        /// Whether ports are drawn at random.
+        random: bool,
+    },
+    /// Source address becomes what an address map holds for this key; with no such element, go on with the next rule (`nat` chains only).
+    SnatLookup {
+        /// Packet fields that form the key, in order.
+        key: Vec<Field>,
+        /// The map, from keys to addresses.
+        map: SetName,
+    },
+    /// Destination address becomes what an address map holds for this key; with no such element, go on with the next rule (`nat` chains
+    /// only).
+    DnatLookup {
+        /// Packet fields that form the key, in order.
+        key: Vec<Field>,
+        /// The map, from keys to addresses.
+        map: SetName,
+    },
 }
 
 /// Identity of a chain's content, stored with the chain in the kernel: equal fingerprints mean that nothing has to be written.
@@ -155,7 +236,9 @@ impl Chain {
                 _ => None,
             });
             let looked_up = match &rule.verdict {
-                Some(Verdict::Lookup { map, .. }) => Some(map),
+                Some(
+                    Verdict::Lookup { map, .. } | Verdict::SnatLookup { map, .. } | Verdict::DnatLookup { map, .. },
+                ) => Some(map),
                 _ => None,
             };
             matched.chain(looked_up)

@@ -24,6 +24,8 @@ pub enum Field {
     SrcPort,
     /// Destination port.
     DstPort,
+    /// IPv4 address of an ARP packet's sender (ARP table only).
+    ArpSender,
 }
 
 /// A value that a field is compared with.
@@ -140,6 +142,23 @@ pub enum Match {
     },
     /// The connection is in one of the states.
     CtState(CtState),
+    /// The connection's destination was (or, negated, was not) translated.
+    Translated {
+        /// Was not instead.
+        negated: bool,
+    },
+    /// The host has no route by which an answer would leave through the interface that the packet came in by, its mark being looked at
+    /// (before the routing decision only).
+    NoReversePath,
+    /// The address is (or, negated, is not) one of this host's.
+    Local {
+        /// An address field.
+        field: Field,
+        /// Is not instead.
+        negated: bool,
+    },
+    /// The packet is an ARP reply (ARP table only).
+    ArpReply,
     /// `mark & mask == value` (or, negated, differs).
     Mark {
         /// Bits looked at.

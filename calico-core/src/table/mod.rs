@@ -12,7 +12,7 @@ mod route;
 mod set;
 mod text;
 
-pub use chain::{BaseChain, Chain, ChainType, Fingerprint, Hook, Rule, Statement, Verdict};
+pub use chain::{BaseChain, Chain, ChainType, Fingerprint, Hook, RateLimit, Reject, Rule, Statement, Verdict};
 pub use delta::{Delta, ElementDelta, InterfaceSetting};
 pub use matcher::{CtState, Field, Match, Value};
 pub use name::{ChainName, NameError, SetName};

@@ -76,7 +76,7 @@ pub enum Datum {
 pub struct Element {
     /// The key, one datum for each part.
     pub key: Box<[Datum]>,
-    /// The verdict, in [`SetKind::VerdictMap`]: never a look-up.
+    /// The verdict, in [`SetKind::VerdictMap`]: one that leads to a chain, accepts, drops or returns.
     pub verdict: Option<Verdict>,
 }
 

@@ -3,8 +3,8 @@
 use core::fmt::{self, Display, Formatter};
 
 use super::{
-    BaseChain, Chain, ChainType, CtState, Delta, Element, Field, FieldType, Hook, Match, Neighbor, Route, RouteClass,
-    RouteTarget, Rule, SetDecl, SetKind, Statement, Value, Verdict,
+    BaseChain, Chain, ChainType, CtState, Delta, Element, Field, FieldType, Hook, Match, Neighbor, RateLimit, Reject,
+    Route, RouteClass, RouteTarget, Rule, SetDecl, SetKind, Statement, Value, Verdict,
 };
 use crate::net::{Family, PortRange};
 
@@ -20,6 +20,7 @@ impl Display for Field {
             Self::L4Proto => "meta l4proto",
             Self::SrcPort => "th sport",
             Self::DstPort => "th dport",
+            Self::ArpSender => "arp saddr ip",
         })
     }
 }
@@ -79,6 +80,10 @@ impl Display for Match {
             }
             Self::Icmp { family, icmp_type, code, negated } => icmp(f, *family, *icmp_type, *code, *negated),
             Self::CtState(states) => write!(f, "ct state {states}"),
+            Self::Translated { negated } => write!(f, "ct status & dnat {} 0", if *negated { "==" } else { "!=" }),
+            Self::NoReversePath => f.write_str("fib saddr . mark . iif oif 0"),
+            Self::Local { field, negated } => local(f, *field, *negated),
+            Self::ArpReply => f.write_str("arp operation reply"),
             Self::Mark { mask, value, negated } => {
                 write!(f, "meta mark & {mask:#010x} {} {value:#010x}", if *negated { "!=" } else { "==" })
             }
@@ -101,6 +106,11 @@ fn ports(f: &mut Formatter<'_>, ranges: &[PortRange]) -> fmt::Result {
     }
 }
 
+fn local(f: &mut Formatter<'_>, field: Field, negated: bool) -> fmt::Result {
+    let side = if matches!(field, Field::SrcAddr(_)) { "saddr" } else { "daddr" };
+    write!(f, "fib {side} type {}local", if negated { "!= " } else { "" })
+}
+
 fn icmp(f: &mut Formatter<'_>, family: Family, icmp_type: u8, code: Option<u8>, negated: bool) -> fmt::Result {
     let name = match family {
         Family::V4 => "icmp",
@@ -119,9 +129,37 @@ impl Display for Statement {
         match self {
             Self::Counter => f.write_str("counter"),
             Self::Log { prefix } => write!(f, "log prefix {prefix:?} level info"),
+            Self::LogGroup { group, prefix, snaplen } => {
+                write!(f, "log prefix {prefix:?} group {group} snaplen {snaplen}")
+            }
+            Self::Limit(limit) => limit.fmt(f),
+            Self::ConnectionsOver(count) => write!(f, "ct count over {count}"),
+            Self::NoTrack => f.write_str("notrack"),
+            Self::SetDscp { family: Family::V4, value } => write!(f, "ip dscp set {value}"),
+            Self::SetDscp { family: Family::V6, value } => write!(f, "ip6 dscp set {value}"),
             Self::SetMark { mask, value } => write!(f, "meta mark set meta mark & {:#010x} | {value:#010x}", !mask),
         }
     }
+}
+
+impl Display for RateLimit {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let unit = match self.seconds {
+            1 => "second",
+            60 => "minute",
+            3600 => "hour",
+            _ => "day",
+        };
+        let over = if self.over { "over " } else { "" };
+        write!(f, "limit rate {over}{}/{unit} burst {} packets", self.rate, self.burst)
+    }
+}
+
+fn translation(f: &mut Formatter<'_>, ports: Option<PortRange>, random: bool) -> fmt::Result {
+    if let Some(ports) = ports {
+        write!(f, " to :{}-{}", ports.min(), ports.max())?;
+    }
+    if random { f.write_str(" fully-random") } else { Ok(()) }
 }
 
 impl Display for Verdict {
@@ -136,7 +174,26 @@ impl Display for Verdict {
                 joined(f, " . ", key.iter())?;
                 write!(f, " vmap @{map}")
             }
-            Self::Masquerade => f.write_str("masquerade"),
+            Self::Reject(Reject::TcpReset) => f.write_str("reject with tcp reset"),
+            Self::Reject(Reject::PortUnreachable) => f.write_str("reject"),
+            Self::Masquerade { ports, random } => {
+                f.write_str("masquerade")?;
+                translation(f, *ports, *random)
+            }
+            Self::Snat { address, ports, random } => {
+                write!(f, "snat to {address}")?;
+                translation(f, *ports, *random)
+            }
+            Self::SnatLookup { key, map } => {
+                f.write_str("snat to ")?;
+                joined(f, " . ", key.iter())?;
+                write!(f, " map @{map}")
+            }
+            Self::DnatLookup { key, map } => {
+                f.write_str("dnat to ")?;
+                joined(f, " . ", key.iter())?;
+                write!(f, " map @{map}")
+            }
         }
     }
 }
@@ -159,6 +216,7 @@ impl Display for BaseChain {
         let chain_type = match self.chain_type {
             ChainType::Filter => "filter",
             ChainType::Nat => "nat",
+            ChainType::Route => "route",
         };
         let hook = match self.hook {
             Hook::Prerouting => "prerouting",

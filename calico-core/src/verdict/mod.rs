@@ -10,8 +10,8 @@ use core::fmt;
 use core::net::IpAddr;
 
 use crate::calc::event::{
-    ActiveEndpoint, ActiveEntity, ActiveRule, ActiveRules, EndpointId, Event, IpSetKind, Member, PolicyId, ProfileId,
-    SetId,
+    ActiveEndpoint, ActiveEntity, ActiveHostEndpoint, ActiveRule, ActiveRules, EndpointId, Event, IpSetKind, Member,
+    Network, PolicyId, ProfileId, SetId,
 };
 use crate::flow::{Decision, Flow};
 use crate::net::{Cidr, Family, PortRange};
@@ -29,6 +29,10 @@ pub struct ActiveState {
     pub profiles: BTreeMap<ProfileId, Arc<ActiveRules>>,
     /// Endpoints.
     pub endpoints: BTreeMap<EndpointId, Arc<ActiveEndpoint>>,
+    /// Host endpoints.
+    pub host_endpoints: BTreeMap<EndpointId, Arc<ActiveHostEndpoint>>,
+    /// The network.
+    pub network: Arc<Network>,
 }
 
 /// Why a decision fell.
@@ -137,6 +141,13 @@ impl ActiveState {
             Event::EndpointRemoved(id) => {
                 self.endpoints.remove(id);
             }
+            Event::HostEndpointSet { id, endpoint } => {
+                self.host_endpoints.insert(id.clone(), endpoint.clone());
+            }
+            Event::HostEndpointRemoved(id) => {
+                self.host_endpoints.remove(id);
+            }
+            Event::NetworkSet(network) => self.network = network.clone(),
         }
     }
 

@@ -77,7 +77,7 @@ pub(super) fn verdict(verdict: &table::Verdict) -> Statement<'static> {
         table::Verdict::Lookup { key: fields, map } => {
             Statement::VerdictMap(VerdictMap { key: key(fields), data: text(format!("@{map}")) })
         }
-        table::Verdict::Masquerade => Statement::Masquerade(None),
+        table::Verdict::Masquerade { .. } => Statement::Masquerade(None),
         // Fails closed for what is not known here.
         _ => Statement::Drop(None),
     }

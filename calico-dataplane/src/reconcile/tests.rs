@@ -388,7 +388,7 @@ fn policy(number: u8, sets: &[u8]) -> Event {
         source: entity(sets),
         destination: ActiveEntity::default(),
     };
-    let rules = ActiveRules { ingress: vec![rule], egress: Vec::new() };
+    let rules = ActiveRules { tier: None, ingress: vec![rule], egress: Vec::new() };
     Event::PolicySet { id: policy_id(number), rules: Arc::new(rules) }
 }
 
@@ -426,6 +426,8 @@ fn endpoint(number: u8, policies: &[u8]) -> Event {
         mac: Some("ee:00:00:00:00:01".parse().unwrap()),
         addresses: vec![route(number).key.dest],
         allowed_sources: Vec::new(),
+        floating: Vec::new(),
+        qos: None,
         ingress: Arc::new(Stack { tiers, profiles: Vec::new() }),
         egress: Arc::new(Stack::default()),
     };

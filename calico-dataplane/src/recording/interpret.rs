@@ -106,7 +106,7 @@ impl Ruleset {
             let looked_up = if rule.verdict.as_ref() == Some(found) { String::new() } else { format!(" -> {found}") };
             trace.push(Visit { chain: chain.name.clone(), rule: format!("{rule}{looked_up}") });
             match found {
-                Verdict::Accept | Verdict::Masquerade => return Outcome::Accept,
+                Verdict::Accept | Verdict::Masquerade { .. } => return Outcome::Accept,
                 Verdict::Drop => return Outcome::Drop,
                 Verdict::Return => return Outcome::Back,
                 Verdict::Goto(target) => return self.call(target, packet, trace, depth),

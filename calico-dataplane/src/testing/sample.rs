@@ -177,7 +177,7 @@ pub fn chains() -> Vec<Chain> {
     let base = |chain_type, hook, priority| Some(BaseChain { chain_type, hook, priority });
     let chain = |name, base, rules| Chain { name: chain_name(name), base, rules };
     let log = Rule { statements: vec![Statement::Counter], verdict: Some(Verdict::Drop), ..Rule::default() };
-    let masquerade = Rule { verdict: Some(Verdict::Masquerade), ..Rule::default() };
+    let masquerade = Rule { verdict: Some(Verdict::Masquerade { ports: None, random: false }), ..Rule::default() };
     vec![
         chain("every-match", None, rules()),
         chain("empty", None, Vec::new()),

@@ -133,6 +133,7 @@ impl Active {
             Event::ProfileRemoved(id) => drop(self.profiles.remove(id)),
             Event::EndpointSet { id, endpoint } => drop(self.endpoints.insert(id.clone(), Arc::clone(endpoint))),
             Event::EndpointRemoved(id) => drop(self.endpoints.remove(id)),
+            Event::HostEndpointSet { .. } | Event::HostEndpointRemoved(_) | Event::NetworkSet(_) => {}
         }
     }
 

@@ -80,7 +80,7 @@ fn check(element: &Element) -> Result<(), String> {
     if element.key.len() > 1 && element.key.iter().any(|datum| matches!(datum, Datum::Net(_))) {
         return Err("a prefix can be a key only by itself".into());
     }
-    if matches!(element.verdict, Some(Verdict::Lookup { .. } | Verdict::Masquerade)) {
+    if matches!(element.verdict, Some(Verdict::Lookup { .. } | Verdict::Masquerade { .. })) {
         return Err("a map holds plain verdicts only".into());
     }
     Ok(())

@@ -62,7 +62,7 @@ impl RuleEncoder<'_, '_> {
         }
         match &rule.verdict {
             None => {}
-            Some(Verdict::Masquerade) => self.emit().masquerade(),
+            Some(Verdict::Masquerade { .. }) => self.emit().masquerade(),
             Some(Verdict::Lookup { key, map }) => {
                 self.load_key(key)?;
                 self.emit().verdict_lookup(Register::FIRST, map.as_str());

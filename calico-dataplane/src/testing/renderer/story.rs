@@ -245,6 +245,8 @@ pub(super) fn endpoint_on_another_interface(subject: &Subject<'_>) {
         mac: Some(Mac::ALL_EE),
         addresses: vec!["10.0.0.1/32".parse().unwrap()],
         allowed_sources: Vec::new(),
+        floating: Vec::new(),
+        qos: None,
         ingress: Arc::new(Stack::default()),
         egress: Arc::new(Stack::default()),
     });
