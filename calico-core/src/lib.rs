@@ -12,6 +12,7 @@
 //! | [`selector`] | the label selector language |
 //! | [`update`] | what the datastore tells the graph |
 //! | [`calc`] | which policies, sets and endpoints are active on this host |
+//! | [`service`] | which addresses and ports stand behind a Kubernetes service |
 //! | [`flow`] | one flow: the common question of every evaluator |
 //! | [`render`] | what a host should hold, in table words, for what is active on it |
 //! | [`spec`] | what happens to a flow, slowly and straight from the resources: the oracle |
@@ -42,6 +43,7 @@ pub mod net;
 pub mod render;
 pub mod resource;
 pub mod selector;
+pub mod service;
 pub mod spec;
 pub mod table;
 #[cfg(any(test, feature = "testing"))]
