@@ -98,9 +98,9 @@ pub enum Statement {
     Limit(RateLimit),
     /// Go on with the rule only while more than this many connections went through it that still exist.
     ConnectionsOver(u32),
-    /// Exempt the packet from connection tracking.
+    /// Exempt the packet from connection tracking; only in a base chain that runs before it (below -200).
     NoTrack,
-    /// Set the differentiated services code point, 0 to 63; packets of the other family are left alone.
+    /// Set the differentiated services code point, 0 to 63. A packet of the other family leaves the rule here.
     SetDscp {
         /// Family.
         family: Family,
@@ -170,7 +170,7 @@ pub enum Verdict {
         /// Whether ports are drawn at random.
         random: bool,
     },
-    /// Source address becomes this one (`nat` chains only).
+    /// Source address becomes this one (`nat` chains only); with a packet of the other family, go on with the next rule.
     Snat {
         /// New address.
         address: IpAddr,
@@ -179,15 +179,15 @@ pub enum Verdict {
         /// Whether ports are drawn at random.
         random: bool,
     },
-    /// Source address becomes what an address map holds for this key; with no such element, go on with the next rule (`nat` chains only).
+    /// Source address becomes what an address map holds for this key, in which there is an address of the family that the map holds; with no
+    /// such element, go on with the next rule (`nat` chains only).
     SnatLookup {
         /// Packet fields that form the key, in order.
         key: Vec<Field>,
         /// The map, from keys to addresses.
         map: SetName,
     },
-    /// Destination address becomes what an address map holds for this key; with no such element, go on with the next rule (`nat` chains
-    /// only).
+    /// Destination address becomes what an address map holds for this key, likewise.
     DnatLookup {
         /// Packet fields that form the key, in order.
         key: Vec<Field>,

@@ -142,7 +142,8 @@ pub enum Match {
     },
     /// The connection is in one of the states.
     CtState(CtState),
-    /// The connection's destination was (or, negated, was not) translated.
+    /// The connection's destination was (or, negated, was not) translated. Of a packet without a connection (invalid, untracked) neither
+    /// holds.
     Translated {
         /// Was not instead.
         negated: bool,

@@ -5,6 +5,7 @@
 //! `accept` ends its own base chain only, a `drop` ends everything; `return` goes back to the caller; a rule's matches are ANDed.
 
 mod chain;
+mod check;
 mod delta;
 mod matcher;
 mod name;
@@ -13,6 +14,7 @@ mod set;
 mod text;
 
 pub use chain::{BaseChain, Chain, ChainType, Fingerprint, Hook, RateLimit, Reject, Rule, Statement, Verdict};
+pub use check::{PORT_PROTOCOLS, RuleError, key_family};
 pub use delta::{Delta, ElementDelta, InterfaceSetting};
 pub use matcher::{CtState, Field, Match, Value};
 pub use name::{ChainName, NameError, SetName};
