@@ -1,10 +1,12 @@
 //! The table language as text, close to the syntax of `nft`: for people, golden files and traces. Nothing parses it.
 
+use alloc::string::String;
 use core::fmt::{self, Display, Formatter};
+use core::net::IpAddr;
 
 use super::{
     BaseChain, Chain, ChainType, CtState, Delta, Element, Field, FieldType, Hook, Match, Neighbor, RateLimit, Reject,
-    Route, RouteClass, RouteTarget, Rule, SetDecl, SetKind, Statement, Value, Verdict,
+    Route, RouteClass, RouteTarget, Rule, SetDecl, SetKind, SetName, Statement, Value, Verdict, key_family,
 };
 use crate::net::{Family, PortRange};
 
@@ -91,22 +93,29 @@ impl Display for Match {
     }
 }
 
-fn ports(f: &mut Formatter<'_>, ranges: &[PortRange]) -> fmt::Result {
-    let range = |range: PortRange| match (range.min(), range.max()) {
+fn port_text(range: PortRange) -> String {
+    match (range.min(), range.max()) {
         (min, max) if min == max => alloc::format!("{min}"),
         (min, max) => alloc::format!("{min}-{max}"),
-    };
+    }
+}
+
+fn ports(f: &mut Formatter<'_>, ranges: &[PortRange]) -> fmt::Result {
     match ranges {
-        [only] => f.write_str(&range(*only)),
+        [only] => f.write_str(&port_text(*only)),
         _ => {
             f.write_str("{ ")?;
-            joined(f, ", ", ranges.iter().copied().map(range))?;
+            joined(f, ", ", ranges.iter().copied().map(port_text))?;
             f.write_str(" }")
         }
     }
 }
 
+/// `fib` looks at the address of whichever family.
 fn local(f: &mut Formatter<'_>, field: Field, negated: bool) -> fmt::Result {
+    if let Some(family) = key_family(&[field]) {
+        write!(f, "{} ", Match::Family(family))?;
+    }
     let side = if matches!(field, Field::SrcAddr(_)) { "saddr" } else { "daddr" };
     write!(f, "fib {side} type {}local", if negated { "!= " } else { "" })
 }
@@ -155,11 +164,41 @@ impl Display for RateLimit {
     }
 }
 
-fn translation(f: &mut Formatter<'_>, ports: Option<PortRange>, random: bool) -> fmt::Result {
-    if let Some(ports) = ports {
-        write!(f, " to :{}-{}", ports.min(), ports.max())?;
+fn family_word(family: Option<Family>) -> &'static str {
+    match family {
+        Some(Family::V4) => "ip ",
+        Some(Family::V6) => "ip6 ",
+        None => "",
     }
+}
+
+fn masquerade(f: &mut Formatter<'_>, ports: Option<PortRange>, random: bool) -> fmt::Result {
+    f.write_str("masquerade")?;
+    if let Some(ports) = ports {
+        write!(f, " to :{}", port_text(ports))?;
+    }
+    randomly(f, random)
+}
+
+fn snat(f: &mut Formatter<'_>, address: IpAddr, ports: Option<PortRange>, random: bool) -> fmt::Result {
+    write!(f, "snat {}to ", family_word(Some(Family::of(address))))?;
+    match (address, ports) {
+        (_, None) => address.fmt(f)?,
+        (IpAddr::V4(address), Some(ports)) => write!(f, "{address}:{}", port_text(ports))?,
+        (IpAddr::V6(address), Some(ports)) => write!(f, "[{address}]:{}", port_text(ports))?,
+    }
+    randomly(f, random)
+}
+
+fn randomly(f: &mut Formatter<'_>, random: bool) -> fmt::Result {
     if random { f.write_str(" fully-random") } else { Ok(()) }
+}
+
+/// `kind` is `snat` or `dnat`.
+fn translation_by_map(f: &mut Formatter<'_>, kind: &str, key: &[Field], map: &SetName) -> fmt::Result {
+    write!(f, "{kind} {}to ", family_word(key_family(key)))?;
+    joined(f, " . ", key.iter())?;
+    write!(f, " map @{map}")
 }
 
 impl Display for Verdict {
@@ -176,24 +215,10 @@ impl Display for Verdict {
             }
             Self::Reject(Reject::TcpReset) => f.write_str("reject with tcp reset"),
             Self::Reject(Reject::PortUnreachable) => f.write_str("reject"),
-            Self::Masquerade { ports, random } => {
-                f.write_str("masquerade")?;
-                translation(f, *ports, *random)
-            }
-            Self::Snat { address, ports, random } => {
-                write!(f, "snat to {address}")?;
-                translation(f, *ports, *random)
-            }
-            Self::SnatLookup { key, map } => {
-                f.write_str("snat to ")?;
-                joined(f, " . ", key.iter())?;
-                write!(f, " map @{map}")
-            }
-            Self::DnatLookup { key, map } => {
-                f.write_str("dnat to ")?;
-                joined(f, " . ", key.iter())?;
-                write!(f, " map @{map}")
-            }
+            Self::Masquerade { ports, random } => masquerade(f, *ports, *random),
+            Self::Snat { address, ports, random } => snat(f, *address, *ports, *random),
+            Self::SnatLookup { key, map } => translation_by_map(f, "snat", key, map),
+            Self::DnatLookup { key, map } => translation_by_map(f, "dnat", key, map),
         }
     }
 }

@@ -1,86 +1,81 @@
-//! Matches, statements, verdicts and elements in the schema of `nft`'s JSON.
+//! Matches and elements in the schema of `nft`'s JSON.
+
+use std::collections::HashSet;
 
 use calico_core::net::{Cidr, Family, PortRange};
-use calico_core::table::{self, CtState, Datum, Element, Field, Match, Value};
+use calico_core::table::{self, CtState, Datum, Element, Field, Match, Value, key_family};
 use nftables::expr::{
-    BinaryOperation, CT, Expression, Meta, MetaKey, NamedExpression, Payload, PayloadField, Prefix, Range, SetItem,
-    Verdict,
+    BinaryOperation, CT, Expression, Fib, FibFlag, FibResult, Meta, MetaKey, NamedExpression, Payload, PayloadField,
+    Prefix, Range, SetItem, Verdict,
 };
-use nftables::stmt::{self, JumpTarget, Log, LogLevel, Mangle, Operator, Statement, VerdictMap};
+use nftables::stmt::{self, JumpTarget, Operator, Statement};
 
-type Text = Expression<'static>;
+pub(super) type Text = Expression<'static>;
 
-/// A match as a statement.
-pub(super) fn condition(condition: &Match) -> Statement<'static> {
+/// A match as statements. None for a word that this release does not know.
+pub(super) fn condition(condition: &Match) -> Option<Vec<Statement<'static>>> {
+    let mut statements = Vec::new();
+    if let Match::Local { field, .. } = condition {
+        // `fib` looks at the address of whichever family.
+        statements.extend(key_family(&[*field]).map(family));
+    }
     let (left, right, op) = match condition {
-        Match::Family(family) => {
-            (meta(MetaKey::Nfproto), text(if *family == Family::V4 { "ipv4" } else { "ipv6" }), Operator::EQ)
-        }
+        Match::Family(wanted) => return Some(vec![family(*wanted)]),
         Match::Equal { field, value: wanted, negated } => {
-            (field_expression(*field), value(*wanted), equality(*negated))
+            (field_expression(*field)?, value(*wanted), equality(*negated))
         }
         Match::InterfacePrefix { field, prefix, negated } => {
-            (field_expression(*field), text(format!("{prefix}*")), equality(*negated))
+            (field_expression(*field)?, text(format!("{prefix}*")), equality(*negated))
         }
-        Match::InCidr { field, cidr, negated } => (field_expression(*field), prefix(cidr), equality(*negated)),
+        Match::InCidr { field, cidr, negated } => (field_expression(*field)?, prefix(cidr), equality(*negated)),
         Match::InCidrs { field, cidrs, negated } => {
-            (field_expression(*field), set(cidrs.iter().map(prefix)), equality(*negated))
+            (field_expression(*field)?, set(cidrs.iter().map(prefix)), equality(*negated))
         }
         Match::InPorts { field, ranges, negated } => {
             let right = match ranges.as_slice() {
                 [only] => range(*only),
                 _ => set(ranges.iter().copied().map(range)),
             };
-            (field_expression(*field), right, equality(*negated))
+            (field_expression(*field)?, right, equality(*negated))
         }
-        Match::InSet { key: fields, set, negated } => (key(fields), text(format!("@{set}")), equality(*negated)),
+        Match::InSet { key: fields, set, negated } => (key(fields)?, text(format!("@{set}")), equality(*negated)),
         Match::Icmp { family, icmp_type, code, negated } => icmp(*family, *icmp_type, *code, *negated),
-        Match::CtState(states) => (ct_state(), states_expression(*states), Operator::IN),
+        Match::CtState(states) => (connection("state"), states_expression(*states), Operator::IN),
+        Match::Translated { negated: false } => (connection("status"), text("dnat"), Operator::IN),
+        Match::Translated { negated: true } => {
+            let bit = BinaryOperation::AND(connection("status"), text("dnat"));
+            (Expression::BinaryOperation(Box::new(bit)), Expression::Number(0), Operator::EQ)
+        }
+        Match::NoReversePath => {
+            let flags = HashSet::from([FibFlag::Saddr, FibFlag::Mark, FibFlag::Iif]);
+            (fib(FibResult::Oif, flags), Expression::Number(0), Operator::EQ)
+        }
+        Match::Local { field, negated } => {
+            let side = if matches!(field, Field::SrcAddr(_)) { FibFlag::Saddr } else { FibFlag::Daddr };
+            (fib(FibResult::Type, HashSet::from([side])), text("local"), equality(*negated))
+        }
+        Match::ArpReply => (payload("arp", "operation"), text("reply"), Operator::EQ),
         Match::Mark { mask, value, negated } => {
             let masked = BinaryOperation::AND(meta(MetaKey::Mark), Expression::Number(*mask));
             (Expression::BinaryOperation(Box::new(masked)), Expression::Number(*value), equality(*negated))
         }
-        // A word this release does not know matches nothing: no packet is of both families.
-        _ => (meta(MetaKey::Nfproto), Expression::Number(0), Operator::EQ),
+        _ => return None,
     };
-    Statement::Match(stmt::Match { left, right, op })
+    statements.push(Statement::Match(stmt::Match { left, right, op }));
+    Some(statements)
 }
 
-/// A statement.
-pub(super) fn statement(statement: &table::Statement) -> Statement<'static> {
-    match statement {
-        table::Statement::Log { prefix } => {
-            let log = Log { prefix: Some(prefix.clone().into()), level: Some(LogLevel::Info), ..Log::new(None) };
-            Statement::Log(Some(log))
-        }
-        table::Statement::SetMark { mask, value } => {
-            let kept = BinaryOperation::AND(meta(MetaKey::Mark), Expression::Number(!mask & !value));
-            let kept = Expression::BinaryOperation(Box::new(kept));
-            let changed = BinaryOperation::XOR(kept, Expression::Number(*value));
-            Statement::Mangle(Mangle {
-                key: meta(MetaKey::Mark),
-                value: Expression::BinaryOperation(Box::new(changed)),
-            })
-        }
-        _ => Statement::Counter(stmt::Counter::Anonymous(None)),
-    }
+fn family(family: Family) -> Statement<'static> {
+    let right = text(if family == Family::V4 { "ipv4" } else { "ipv6" });
+    Statement::Match(stmt::Match { left: meta(MetaKey::Nfproto), right, op: Operator::EQ })
 }
 
-/// A verdict as a statement.
-pub(super) fn verdict(verdict: &table::Verdict) -> Statement<'static> {
-    let target = |chain: &table::ChainName| JumpTarget { target: chain.to_string().into() };
-    match verdict {
-        table::Verdict::Accept => Statement::Accept(None),
-        table::Verdict::Return => Statement::Return(None),
-        table::Verdict::Jump(chain) => Statement::Jump(target(chain)),
-        table::Verdict::Goto(chain) => Statement::Goto(target(chain)),
-        table::Verdict::Lookup { key: fields, map } => {
-            Statement::VerdictMap(VerdictMap { key: key(fields), data: text(format!("@{map}")) })
-        }
-        table::Verdict::Masquerade { .. } => Statement::Masquerade(None),
-        // Fails closed for what is not known here.
-        _ => Statement::Drop(None),
-    }
+fn fib(result: FibResult, flags: HashSet<FibFlag>) -> Text {
+    Expression::Named(NamedExpression::Fib(Fib { result, flags }))
+}
+
+fn connection(key: &'static str) -> Text {
+    Expression::Named(NamedExpression::CT(CT { key: key.into(), family: None, dir: None }))
 }
 
 /// An element, with its verdict in a map.
@@ -112,15 +107,18 @@ const fn equality(negated: bool) -> Operator {
     if negated { Operator::NEQ } else { Operator::EQ }
 }
 
-fn key(fields: &[Field]) -> Text {
+pub(super) fn key(fields: &[Field]) -> Option<Text> {
     match fields {
         [only] => field_expression(*only),
-        _ => Expression::Named(NamedExpression::Concat(fields.iter().map(|field| field_expression(*field)).collect())),
+        _ => {
+            let parts: Option<_> = fields.iter().map(|field| field_expression(*field)).collect();
+            Some(Expression::Named(NamedExpression::Concat(parts?)))
+        }
     }
 }
 
-fn field_expression(field: Field) -> Text {
-    match field {
+fn field_expression(field: Field) -> Option<Text> {
+    Some(match field {
         Field::IifName => meta(MetaKey::Iifname),
         Field::OifName => meta(MetaKey::Oifname),
         Field::SrcAddr(Family::V4) => payload("ip", "saddr"),
@@ -129,8 +127,10 @@ fn field_expression(field: Field) -> Text {
         Field::DstAddr(Family::V6) => payload("ip6", "daddr"),
         Field::SrcPort => payload("th", "sport"),
         Field::DstPort => payload("th", "dport"),
-        _ => meta(MetaKey::L4proto),
-    }
+        Field::L4Proto => meta(MetaKey::L4proto),
+        Field::ArpSender => payload("arp", "saddr ip"),
+        _ => return None,
+    })
 }
 
 fn value(value: Value) -> Text {
@@ -162,7 +162,7 @@ fn prefix(cidr: &Cidr) -> Text {
     Expression::Named(NamedExpression::Prefix(Prefix { addr: Box::new(address), len: cidr.length().into() }))
 }
 
-fn range(range: PortRange) -> Text {
+pub(super) fn range(range: PortRange) -> Text {
     let number = |port: u16| Expression::Number(port.into());
     let (min, max) = (range.min(), range.max());
     if min == max { number(min) } else { Expression::Range(Box::new(Range { range: [number(min), number(max)] })) }
@@ -176,19 +176,15 @@ fn states_expression(states: CtState) -> Text {
     Expression::List(states.to_string().split(',').map(|state| text(state.to_owned())).collect())
 }
 
-fn ct_state() -> Text {
-    Expression::Named(NamedExpression::CT(CT { key: "state".into(), family: None, dir: None }))
-}
-
-const fn meta(key: MetaKey) -> Text {
+pub(super) const fn meta(key: MetaKey) -> Text {
     Expression::Named(NamedExpression::Meta(Meta { key }))
 }
 
-fn payload(protocol: &'static str, field: &'static str) -> Text {
+pub(super) fn payload(protocol: &'static str, field: &'static str) -> Text {
     let field = PayloadField { protocol: protocol.into(), field: field.into() };
     Expression::Named(NamedExpression::Payload(Payload::PayloadField(field)))
 }
 
-fn text(text: impl Into<std::borrow::Cow<'static, str>>) -> Text {
+pub(super) fn text(text: impl Into<std::borrow::Cow<'static, str>>) -> Text {
     Expression::String(text.into())
 }

@@ -3,18 +3,49 @@
 //! Pure. What comes out, `nft -j -f` carries out to the same table as the Linux backend does, save for the marks by which that knows
 //! its own chains again. `nft` forgives no absence, so that removals suit a host that holds what is removed.
 
+mod effect;
 mod expression;
 
 use std::collections::HashSet;
 
 use calico_core::net::Family;
-use calico_core::table::{BaseChain, Chain, ChainType, Delta, Element, FieldType, Hook, Rule, SetDecl, SetKind};
+use calico_core::table::{
+    BaseChain, Chain, ChainName, ChainType, Delta, Element, FieldType, Hook, Rule, RuleError, SetDecl, SetKind,
+};
 use nftables::schema::{self, FlushObject, NfCmd, NfListObject, NfObject, Nftables, SetFlag, SetType, SetTypeValue};
 use nftables::types::{NfChainPolicy, NfChainType, NfFamily, NfHook};
 use serde_json::{Value, json};
 
 const TABLE: &str = "calico-dataplane";
 const FAMILY: NfFamily = NfFamily::INet;
+
+/// Why a delta cannot be said in that form.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ExportError {
+    /// A rule says what no kernel can do.
+    #[error("rule {index} of chain {chain} cannot be written")]
+    Rule {
+        /// Its chain.
+        chain: ChainName,
+        /// Its place there, from zero.
+        index: usize,
+        /// What is wrong.
+        #[source]
+        source: RuleError,
+    },
+    /// A word that is not known here.
+    #[error("{object} cannot be written: there is no form for {word}")]
+    Unknown {
+        /// Where it stands.
+        object: String,
+        /// The word, as text.
+        word: String,
+    },
+    /// The document cannot be made.
+    #[error("the export is no JSON")]
+    Json(#[from] serde_json::Error),
+}
 
 /// The nf_tables part of a delta as `nft` commands, in an order that can be carried out.
 ///
@@ -23,31 +54,39 @@ const FAMILY: NfFamily = NfFamily::INet;
 ///
 /// let nothing = calico_dataplane::export::to_nft_json(&Delta::default())?;
 /// assert_eq!(nothing.to_string(), r#"{"nftables":[{"add":{"table":{"family":"inet","name":"calico-dataplane"}}}]}"#);
-/// # Ok::<(), serde_json::Error>(())
+/// # Ok::<(), calico_dataplane::export::ExportError>(())
 /// ```
-pub fn to_nft_json(delta: &Delta) -> Result<Value, serde_json::Error> {
-    let objects = commands(delta).into_iter().map(NfObject::CmdObject).collect();
+///
+/// # Errors
+/// What cannot be said; nothing is left out.
+pub fn to_nft_json(delta: &Delta) -> Result<Value, ExportError> {
+    let objects = commands(delta)?.into_iter().map(NfObject::CmdObject).collect();
     let mut document = serde_json::to_value(Nftables { objects })?;
     let commands = document.get_mut("nftables").and_then(Value::as_array_mut).into_iter().flatten();
     commands.filter_map(Value::as_object_mut).flat_map(|command| command.values_mut()).for_each(mend);
     Ok(document)
 }
 
-/// What the typed schema says otherwise than `nft` reads it: it has no name for the values of a verdict map, and writes verdicts
-/// without a target as texts.
+/// What the typed schema says otherwise than `nft` reads it: it has no name for the values of a verdict map, and writes verdicts and
+/// statements without operands as texts.
 fn mend(object: &mut Value) {
     if let Some(map) = object.get_mut("map").and_then(Value::as_object_mut) {
         map.insert("map".into(), "verdict".into());
     }
     let elements = object.get_mut("element").and_then(|element| element.get_mut("elem")?.as_array_mut());
-    for verdict in elements.into_iter().flatten().filter_map(|element| element.as_array_mut()?.get_mut(1)) {
-        if let Some(name) = verdict.as_str().map(str::to_owned) {
-            *verdict = json!({ name: null });
-        }
+    let verdicts = elements.into_iter().flatten().filter_map(|element| element.as_array_mut()?.get_mut(1));
+    verdicts.for_each(spell_out);
+    let words = object.get_mut("rule").and_then(|rule| rule.get_mut("expr")?.as_array_mut());
+    words.into_iter().flatten().for_each(spell_out);
+}
+
+fn spell_out(word: &mut Value) {
+    if let Some(name) = word.as_str().map(str::to_owned) {
+        *word = json!({ name: null });
     }
 }
 
-fn commands(delta: &Delta) -> Vec<NfCmd<'static>> {
+fn commands(delta: &Delta) -> Result<Vec<NfCmd<'static>>, ExportError> {
     let table = schema::Table { family: FAMILY, name: TABLE.into(), handle: None };
     let mut commands = vec![NfCmd::Add(NfListObject::Table(table))];
     for chain in &delta.chains_set {
@@ -68,7 +107,9 @@ fn commands(delta: &Delta) -> Vec<NfCmd<'static>> {
         commands.extend((!change.added.is_empty()).then(|| NfCmd::Add(object(&change.added))));
     }
     for chain in &delta.chains_set {
-        commands.extend(chain.rules.iter().map(|rule| NfCmd::Add(NfListObject::Rule(rule_object(chain, rule)))));
+        for (index, rule) in chain.rules.iter().enumerate() {
+            commands.push(NfCmd::Add(NfListObject::Rule(rule_object(chain, index, rule)?)));
+        }
     }
     let removed = delta.chains_removed.iter().map(|name| chain_object(name.as_str(), None));
     commands.extend(removed.map(|chain| NfCmd::Delete(NfListObject::Chain(chain))));
@@ -79,7 +120,7 @@ fn commands(delta: &Delta) -> Vec<NfCmd<'static>> {
         ..schema::Set::default()
     });
     commands.extend(removed.map(|set| NfCmd::Delete(NfListObject::Set(Box::new(set)))));
-    commands
+    Ok(commands)
 }
 
 fn chain_object(name: &str, base: Option<BaseChain>) -> schema::Chain<'static> {
@@ -88,6 +129,7 @@ fn chain_object(name: &str, base: Option<BaseChain>) -> schema::Chain<'static> {
     let Some(base) = base else { return chain };
     let chain_type = match base.chain_type {
         ChainType::Nat => NfChainType::NAT,
+        ChainType::Route => NfChainType::Route,
         _ => NfChainType::Filter,
     };
     let hook = match base.hook {
@@ -130,16 +172,28 @@ const fn set_type(part: FieldType) -> SetType {
     }
 }
 
-fn rule_object(chain: &Chain, rule: &Rule) -> schema::Rule<'static> {
-    let mut expr: Vec<_> = rule.matches.iter().map(expression::condition).collect();
-    expr.extend(rule.statements.iter().map(expression::statement));
-    expr.extend(rule.verdict.as_ref().map(expression::verdict));
-    schema::Rule {
+fn rule_object(chain: &Chain, index: usize, rule: &Rule) -> Result<schema::Rule<'static>, ExportError> {
+    rule.check().map_err(|source| ExportError::Rule { chain: chain.name.clone(), index, source })?;
+    let unknown = |word: &dyn ToString| ExportError::Unknown {
+        object: format!("rule {index} of chain {}", chain.name),
+        word: word.to_string(),
+    };
+    let mut expr = Vec::new();
+    for condition in &rule.matches {
+        expr.extend(expression::condition(condition).ok_or_else(|| unknown(condition))?);
+    }
+    for statement in &rule.statements {
+        expr.push(effect::statement(statement).ok_or_else(|| unknown(statement))?);
+    }
+    if let Some(verdict) = &rule.verdict {
+        expr.push(effect::verdict(verdict).ok_or_else(|| unknown(verdict))?);
+    }
+    Ok(schema::Rule {
         family: FAMILY,
         table: TABLE.into(),
         chain: chain.name.to_string().into(),
         expr: expr.into(),
         comment: rule.comment.clone().map(Into::into),
         ..schema::Rule::default()
-    }
+    })
 }

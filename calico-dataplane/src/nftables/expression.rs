@@ -3,10 +3,11 @@
 //! Pure. [`super::encode`] decides which instructions a rule consists of; here is only how each is written down. Registers are
 //! numbered as `nft` numbers them: by the 16-octet name where a value starts on such a border, else by the 4-octet name.
 
-use crate::netlink::wire::Writer;
+use calico_core::net::Family;
+use calico_core::table::{RateLimit, Reject, Verdict};
 
 use super::uapi::{LIST_ITEM, data};
-use calico_core::table::Verdict;
+use crate::netlink::wire::Writer;
 
 const NAME: u16 = 1;
 const BODY: u16 = 2;
@@ -60,6 +61,55 @@ pub(crate) enum Comparison {
     AtLeast = 5,
 }
 
+/// Which address a fib look-up asks for, or whether it asks for the way back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fib {
+    /// The type of the source address.
+    SourceType,
+    /// The type of the destination address.
+    DestinationType,
+    /// The interface by which an answer leaves, if that is the one by which the packet came in.
+    ReversePath,
+}
+
+/// What a `nat` expression changes, by the kernel's number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Translation {
+    Source = 0,
+    Destination = 1,
+}
+
+/// Registers that hold the ports to choose from, and whether to choose at random.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Choice {
+    /// The lowest port, and the highest where that is another.
+    pub(crate) ports: Option<(Register, Option<Register>)>,
+    pub(crate) random: bool,
+}
+
+impl Choice {
+    /// Nothing to choose from.
+    pub(crate) const NONE: Self = Self { ports: None, random: false };
+
+    /// `NF_NAT_RANGE_PROTO_SPECIFIED` and `NF_NAT_RANGE_PROTO_RANDOM_FULLY`.
+    const fn flags(self) -> u32 {
+        (if self.ports.is_some() { 0x2 } else { 0 }) | (if self.random { 0x10 } else { 0 })
+    }
+
+    /// Writes the registers as two attributes, and the flags where there are some.
+    fn write(self, w: &mut Writer, lowest: u16, highest: u16, flags: u16) {
+        if let Some((min, max)) = self.ports {
+            w.be32(lowest, min.number());
+            if let Some(max) = max {
+                w.be32(highest, max.number());
+            }
+        }
+        if self.flags() != 0 {
+            w.be32(flags, self.flags());
+        }
+    }
+}
+
 /// The set a look-up names: a named one, or one of the same transaction.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SetReference<'a> {
@@ -98,10 +148,48 @@ impl<'a> Expressions<'a> {
         });
     }
 
+    /// Writes back to the header what [`payload`](Self::payload) loaded; in IPv4 the header's checksum follows.
+    pub(crate) fn rewrite(&mut self, family: Family, offset: u32, length: u32, from: Register) {
+        self.write("payload", |w| {
+            w.be32(5, from.number());
+            w.be32(2, Base::Network as u32);
+            w.be32(3, offset);
+            w.be32(4, length);
+            let (sum, place) = match family {
+                Family::V4 => (1, 10),
+                Family::V6 => (0, 0),
+            };
+            w.be32(6, sum);
+            w.be32(7, place);
+        });
+    }
+
     pub(crate) fn ct_state(&mut self, into: Register) {
+        self.ct(0, into);
+    }
+
+    pub(crate) fn ct_status(&mut self, into: Register) {
+        self.ct(2, into);
+    }
+
+    fn ct(&mut self, key: u32, into: Register) {
         self.write("ct", |w| {
-            w.be32(2, 0);
+            w.be32(2, key);
             w.be32(1, into.number());
+        });
+    }
+
+    pub(crate) fn fib(&mut self, asked: Fib, into: Register) {
+        // Results: index of the outgoing interface, address type. Flags: source, destination, mark, incoming interface.
+        let (result, flags) = match asked {
+            Fib::SourceType => (3, 0x1),
+            Fib::DestinationType => (3, 0x2),
+            Fib::ReversePath => (1, 0x1 | 0x4 | 0x8),
+        };
+        self.write("fib", |w| {
+            w.be32(1, into.number());
+            w.be32(2, result);
+            w.be32(3, flags);
         });
     }
 
@@ -148,9 +236,17 @@ impl<'a> Expressions<'a> {
     }
 
     pub(crate) fn verdict_lookup(&mut self, register: Register, map: &str) {
+        self.map_lookup(register, map, VERDICT_REGISTER);
+    }
+
+    pub(crate) fn value_lookup(&mut self, register: Register, map: &str, into: Register) {
+        self.map_lookup(register, map, into.number());
+    }
+
+    fn map_lookup(&mut self, register: Register, map: &str, into: u32) {
         self.write("lookup", |w| {
             w.be32(2, register.number());
-            w.be32(3, VERDICT_REGISTER);
+            w.be32(3, into);
             w.text(1, map);
         });
     }
@@ -170,11 +266,74 @@ impl<'a> Expressions<'a> {
         });
     }
 
-    pub(crate) fn masquerade(&mut self) {
-        self.write("masq", |_| {});
+    /// Hands packets to a group of `nfnetlink_log`, one by one.
+    pub(crate) fn log_group(&mut self, group: u16, prefix: &str, snaplen: u32) {
+        self.write("log", |w| {
+            w.attribute(1, &group.to_be_bytes());
+            if !prefix.is_empty() {
+                w.text(2, prefix);
+            }
+            w.be32(3, snaplen);
+            w.attribute(4, &0u16.to_be_bytes());
+        });
     }
 
-    /// A verdict that is a plain value; not a look-up and no masquerade, which are expressions of their own.
+    pub(crate) fn limit(&mut self, limit: RateLimit) {
+        self.write("limit", |w| {
+            w.attribute(1, &u64::from(limit.rate).to_be_bytes());
+            w.attribute(2, &u64::from(limit.seconds).to_be_bytes());
+            w.be32(3, limit.burst);
+            w.be32(4, 0);
+            w.be32(5, limit.over.into());
+        });
+    }
+
+    /// Goes on above the count.
+    pub(crate) fn connections_over(&mut self, count: u32) {
+        self.write("connlimit", |w| {
+            w.be32(1, count);
+            w.be32(2, 1);
+        });
+    }
+
+    pub(crate) fn notrack(&mut self) {
+        self.write("notrack", |_| {});
+    }
+
+    pub(crate) fn reject(&mut self, reject: Reject) {
+        // Kinds: TCP reset, ICMP of the packet's family with the code of "port unreachable".
+        let (kind, code) = match reject {
+            Reject::TcpReset => (1, 0),
+            _ => (2, 1),
+        };
+        self.write("reject", |w| {
+            w.be32(1, kind);
+            w.attribute(2, &[code]);
+        });
+    }
+
+    pub(crate) fn masquerade(&mut self, choice: Choice) {
+        self.write("masq", |w| choice.write(w, 2, 3, 1));
+    }
+
+    pub(crate) fn nat(&mut self, translation: Translation, family: Family, address: Register, choice: Choice) {
+        self.write("nat", |w| {
+            w.be32(1, translation as u32);
+            w.be32(2, family_number(family).into());
+            w.be32(3, address.number());
+            choice.write(w, 5, 6, 7);
+        });
+    }
+
+    /// Loads a value.
+    pub(crate) fn load(&mut self, value: &[u8], into: Register) {
+        self.write("immediate", |w| {
+            w.be32(1, into.number());
+            w.nest(2, |w| w.attribute(data::VALUE, value));
+        });
+    }
+
+    /// A verdict that is a plain value; look-ups, refusals and translations are expressions of their own.
     pub(crate) fn immediate(&mut self, verdict: &Verdict) {
         self.write("immediate", |w| {
             w.be32(1, VERDICT_REGISTER);
@@ -187,6 +346,14 @@ impl<'a> Expressions<'a> {
             w.text(NAME, name);
             w.nest(BODY, body);
         });
+    }
+}
+
+/// `NFPROTO_IPV4`, `NFPROTO_IPV6`.
+pub(crate) const fn family_number(family: Family) -> u8 {
+    match family {
+        Family::V4 => 2,
+        Family::V6 => 10,
     }
 }
 

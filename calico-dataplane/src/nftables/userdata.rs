@@ -14,6 +14,8 @@ const SEAL: u8 = 0xca;
 const VERSION: u8 = 1;
 /// `nft` takes comments of 128 octets with their zero.
 const MAX_COMMENT: usize = 127;
+/// Octets of a prefix that goes to a log group.
+pub(crate) const MAX_GROUP_PREFIX: usize = 63;
 
 /// Mark of a rule that is part of a chain as we wrote it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -68,9 +70,14 @@ fn parse_seal(value: &[u8]) -> Option<Seal> {
 /// Cuts a text to what `nft` can show, between characters; without zeroes, which would end it, and without quotes, which `nft`
 /// prints unescaped.
 pub(crate) fn shorten(text: &str) -> String {
+    shorten_to(text, MAX_COMMENT)
+}
+
+/// The same to another length in octets.
+pub(crate) fn shorten_to(text: &str, length: usize) -> String {
     let mut short = String::new();
     for character in text.chars().map(|c| if c.is_control() || c == '"' { '_' } else { c }) {
-        if short.len() + character.len_utf8() > MAX_COMMENT {
+        if short.len() + character.len_utf8() > length {
             break;
         }
         short.push(character);

@@ -5,7 +5,7 @@
 use calico_core::net::{Family, PortRange};
 use calico_core::table::{
     BaseChain, Chain, ChainName, ChainType, CtState, Datum, Delta, Element, ElementDelta, Field, FieldType, Hook,
-    Match, Rule, SetDecl, SetKind, SetName, Statement, Value, Verdict,
+    Match, RateLimit, Reject, Rule, SetDecl, SetKind, SetName, Statement, Value, Verdict,
 };
 
 /// A chain name.
@@ -146,6 +146,9 @@ pub fn rules() -> Vec<Rule> {
             vec![icmp(Family::V4, 3, Some(4))],
             vec![icmp(Family::V6, 128, Some(0))],
             vec![Match::Mark { mask: 0xff00, value: 0x1200, negated }],
+            vec![Match::Translated { negated }],
+            vec![Match::Local { field: src4, negated }],
+            vec![Match::Local { field: dst6, negated }],
         ]);
     }
     let mut rules: Vec<Rule> = matches
@@ -157,8 +160,19 @@ pub fn rules() -> Vec<Rule> {
         statement(Statement::Counter),
         statement(Statement::Log { prefix: "calico: ".into() }),
         statement(Statement::SetMark { mask: 0xff, value: 0x12 }),
+        statement(Statement::LogGroup { group: 1, prefix: "DPI|default".into(), snaplen: 80 }),
+        statement(Statement::SetDscp { family: Family::V4, value: 10 }),
+        statement(Statement::SetDscp { family: Family::V6, value: 33 }),
+        statement(Statement::ConnectionsOver(100)),
+        Rule { matches: vec![tcp], verdict: Some(Verdict::Reject(Reject::TcpReset)), ..Rule::default() },
     ]);
+    let limits = [(10, 1, 5, false), (300, 60, 10, true), (7, 3600, 1, false), (u32::MAX, 86_400, 2, true)];
+    rules.extend(
+        limits
+            .map(|(rate, seconds, burst, over)| statement(Statement::Limit(RateLimit { rate, seconds, burst, over }))),
+    );
     let verdicts = [
+        Verdict::Reject(Reject::PortUnreachable),
         Verdict::Lookup { key: vec![Field::IifName], map: set_name("dispatch") },
         Verdict::Jump(chain_name("stack-1")),
         Verdict::Goto(chain_name("stack-1")),
@@ -172,12 +186,32 @@ pub fn rules() -> Vec<Rule> {
     rules
 }
 
-/// Chains that use [`rules`] and [`sets`], two of them in hooks, one without rules.
+/// One rule for each translation of the source.
+fn source_translations() -> Vec<Rule> {
+    let ports = |min, max| Some(PortRange::new(min, max).unwrap());
+    let udp = Match::Equal { field: Field::L4Proto, value: Value::Proto(17), negated: false };
+    let (four, six) = ("192.0.2.1".parse().unwrap(), "2001:db8::1".parse().unwrap());
+    let mut verdicts = Vec::new();
+    for random in [false, true] {
+        for ports in [None, ports(1024, 2047), ports(4000, 4000)] {
+            verdicts.push(Verdict::Masquerade { ports, random });
+            verdicts.extend([four, six].map(|address| Verdict::Snat { address, ports, random }));
+        }
+    }
+    verdicts.into_iter().map(|verdict| rule(udp.clone(), verdict)).collect()
+}
+
+/// One rule for each word that only a base chain at this hook may use.
+fn before_tracking() -> Vec<Rule> {
+    vec![rule(Match::NoReversePath, Verdict::Drop), Rule { statements: vec![Statement::NoTrack], ..Rule::default() }]
+}
+
+/// Chains that use [`rules`] and [`sets`], some of them in hooks, one without rules.
 pub fn chains() -> Vec<Chain> {
     let base = |chain_type, hook, priority| Some(BaseChain { chain_type, hook, priority });
     let chain = |name, base, rules| Chain { name: chain_name(name), base, rules };
     let log = Rule { statements: vec![Statement::Counter], verdict: Some(Verdict::Drop), ..Rule::default() };
-    let masquerade = Rule { verdict: Some(Verdict::Masquerade { ports: None, random: false }), ..Rule::default() };
+    let mark = Rule { statements: vec![Statement::SetMark { mask: 1, value: 1 }], ..Rule::default() };
     vec![
         chain("every-match", None, rules()),
         chain("empty", None, Vec::new()),
@@ -190,7 +224,9 @@ pub fn chains() -> Vec<Chain> {
                 Verdict::Jump(chain_name("every-match")),
             )],
         ),
-        chain("nat-postrouting", base(ChainType::Nat, Hook::Postrouting, 100), vec![masquerade]),
+        chain("nat-postrouting", base(ChainType::Nat, Hook::Postrouting, 100), source_translations()),
+        chain("raw-prerouting", base(ChainType::Filter, Hook::Prerouting, -300), before_tracking()),
+        chain("mangle-output", base(ChainType::Route, Hook::Output, -150), vec![mark]),
     ]
 }
 

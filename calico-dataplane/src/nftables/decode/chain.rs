@@ -94,7 +94,7 @@ fn base(attributes: &[u8], hook: &[u8]) -> Option<BaseChain> {
     let kind = find(attributes, chain::TYPE).and_then(read_text)?;
     let hooks = [Hook::Prerouting, Hook::Input, Hook::Forward, Hook::Output, Hook::Postrouting];
     let hook = hooks.into_iter().find(|hook| hook_number(*hook) == number)?;
-    let types = [ChainType::Filter, ChainType::Nat];
+    let types = [ChainType::Filter, ChainType::Nat, ChainType::Route];
     let chain_type = types.into_iter().find(|chain_type| type_name(*chain_type) == kind)?;
     Some(BaseChain { chain_type, hook, priority })
 }

@@ -12,7 +12,9 @@
 //! Packets see all of it or nothing. Everything is written so that a second run changes nothing: adding what exists is no error to
 //! the kernel, a chain to remove is added first, and sets and elements are removed by `DESTROY` where the kernel knows it.
 
+mod effect;
 mod element;
+mod field;
 mod rule;
 
 use std::collections::BTreeSet;
@@ -321,6 +323,7 @@ pub(super) const fn hook_number(hook: Hook) -> u32 {
 pub(super) const fn type_name(chain_type: ChainType) -> &'static str {
     match chain_type {
         ChainType::Nat => "nat",
+        ChainType::Route => "route",
         _ => "filter",
     }
 }

@@ -8,20 +8,26 @@
 use std::net::IpAddr;
 
 use calico_core::net::{Cidr, Family, PortRange};
-use calico_core::table::{Chain, Field, Match, Rule, Statement, Value, Verdict};
+use calico_core::table::{Chain, Field, Match, PORT_PROTOCOLS, Rule, Value};
 
 use super::element::{Anonymous, Span};
+use super::field::{address_field, address_place, interface_field, mask_octets, units, value_octets};
 use super::{Batch, Subject};
 use crate::DataplaneError;
 use crate::netlink::wire::Writer;
-use crate::nftables::expression::{Base, Comparison, Expressions, Meta, Register, SetReference};
-use crate::nftables::key::{NAME_LENGTH, after, name_octets, push_address};
+use crate::nftables::expression::{Base, Comparison, Expressions, Fib, Meta, Register, SetReference, family_number};
+use crate::nftables::key::{after, push_address};
 use crate::nftables::userdata::{self, Seal};
 
 const ICMP: u8 = 1;
 const ICMPV6: u8 = 58;
-/// TCP, UDP, DCCP, SCTP, UDP-Lite: the protocols with ports in their first four octets.
-const PORT_PROTOCOLS: [u8; 5] = [6, 17, 33, 132, 136];
+/// `IPS_DST_NAT`.
+const TRANSLATED: u32 = 0x20;
+/// `RTN_LOCAL`.
+const LOCAL: u32 = 2;
+/// `ARPOP_REPLY`, and where it stands.
+const ARP_REPLY: u16 = 2;
+const ARP_OPERATION: u32 = 6;
 
 /// Appends the rules of a chain.
 pub(super) fn rules<'a>(batch: &mut Batch<'a>, chain: &'a Chain) -> Result<(), DataplaneError> {
@@ -41,7 +47,7 @@ pub(super) fn rules<'a>(batch: &mut Batch<'a>, chain: &'a Chain) -> Result<(), D
     Ok(())
 }
 
-struct RuleEncoder<'b, 'a> {
+pub(super) struct RuleEncoder<'b, 'a> {
     batch: &'b mut Batch<'a>,
     subject: Subject<'a>,
     writer: Writer,
@@ -53,26 +59,18 @@ struct RuleEncoder<'b, 'a> {
 
 impl RuleEncoder<'_, '_> {
     fn rule(&mut self, rule: &Rule) -> Result<(), String> {
-        self.ports = rule.matches.iter().any(implies_ports);
+        rule.check().map_err(|error| error.to_string())?;
+        self.ports = rule.implies_ports();
         for condition in &rule.matches {
             self.condition(condition)?;
         }
         for statement in &rule.statements {
             self.statement(statement)?;
         }
-        match &rule.verdict {
-            None => {}
-            Some(Verdict::Masquerade { .. }) => self.emit().masquerade(),
-            Some(Verdict::Lookup { key, map }) => {
-                self.load_key(key)?;
-                self.emit().verdict_lookup(Register::FIRST, map.as_str());
-            }
-            Some(verdict) => self.emit().immediate(verdict),
-        }
-        Ok(())
+        rule.verdict.as_ref().map_or(Ok(()), |verdict| self.verdict(verdict))
     }
 
-    const fn emit(&mut self) -> Expressions<'_> {
+    pub(super) const fn emit(&mut self) -> Expressions<'_> {
         Expressions::new(&mut self.writer)
     }
 
@@ -94,11 +92,27 @@ impl RuleEncoder<'_, '_> {
             }
             Match::Icmp { family, icmp_type, code, negated } => self.icmp(*family, *icmp_type, *code, *negated),
             Match::CtState(states) => {
-                let mask = states.bits().to_ne_bytes();
-                let mut emit = self.emit();
-                emit.ct_state(Register::FIRST);
-                emit.bitwise(Register::FIRST, &mask, &[0; 4]);
-                emit.compare(Register::FIRST, Comparison::NotEqual, &[0; 4]);
+                self.emit().ct_state(Register::FIRST);
+                self.any_bit(states.bits(), false);
+            }
+            Match::Translated { negated } => {
+                self.emit().ct_status(Register::FIRST);
+                self.any_bit(TRANSLATED, *negated);
+            }
+            Match::NoReversePath => {
+                self.emit().fib(Fib::ReversePath, Register::FIRST);
+                self.compare(false, &[0; 4]);
+            }
+            Match::Local { field, negated } => {
+                self.guard(*field);
+                let source = matches!(field, Field::SrcAddr(_));
+                let asked = if source { Fib::SourceType } else { Fib::DestinationType };
+                self.emit().fib(asked, Register::FIRST);
+                self.compare(*negated, &LOCAL.to_ne_bytes());
+            }
+            Match::ArpReply => {
+                self.emit().payload(Base::Network, ARP_OPERATION, 2, Register::FIRST);
+                self.compare(false, &ARP_REPLY.to_be_bytes());
             }
             Match::Mark { mask, value, negated } => {
                 self.emit().meta(Meta::Mark, Register::FIRST);
@@ -110,34 +124,23 @@ impl RuleEncoder<'_, '_> {
         Ok(())
     }
 
-    fn statement(&mut self, statement: &Statement) -> Result<(), String> {
-        match statement {
-            Statement::Counter => self.emit().counter(),
-            Statement::Log { prefix } => {
-                let prefix = userdata::shorten(prefix);
-                self.emit().log(&prefix);
-            }
-            Statement::SetMark { mask, value } => {
-                let mut emit = self.emit();
-                emit.meta(Meta::Mark, Register::FIRST);
-                emit.bitwise(Register::FIRST, &(!mask & !value).to_ne_bytes(), &value.to_ne_bytes());
-                emit.set_mark(Register::FIRST);
-            }
-            other => return Err(format!("unknown statement {other:?}")),
-        }
-        Ok(())
-    }
-
-    fn family(&mut self, family: Family) {
+    pub(super) fn family(&mut self, family: Family) {
         if self.families.contains(&family) {
             return;
         }
         self.families.push(family);
         self.emit().meta(Meta::NfProto, Register::FIRST);
-        self.compare(false, &[nfproto(family)]);
+        self.compare(false, &[family_number(family)]);
     }
 
-    fn compare(&mut self, negated: bool, value: &[u8]) {
+    /// Whether the number in the first register has (or, negated, has not) any of the bits.
+    fn any_bit(&mut self, bits: u32, negated: bool) {
+        self.emit().bitwise(Register::FIRST, &bits.to_ne_bytes(), &[0; 4]);
+        let comparison = if negated { Comparison::Equal } else { Comparison::NotEqual };
+        self.emit().compare(Register::FIRST, comparison, &[0; 4]);
+    }
+
+    pub(super) fn compare(&mut self, negated: bool, value: &[u8]) {
         let comparison = if negated { Comparison::NotEqual } else { Comparison::Equal };
         self.emit().compare(Register::FIRST, comparison, value);
     }
@@ -254,7 +257,7 @@ impl RuleEncoder<'_, '_> {
     }
 
     /// Loads the fields of a key side by side from the first register on.
-    fn load_key(&mut self, key: &[Field]) -> Result<(), String> {
+    pub(super) fn load_key(&mut self, key: &[Field]) -> Result<(), String> {
         if key.is_empty() {
             return Err("a look-up without a key".into());
         }
@@ -296,7 +299,7 @@ impl RuleEncoder<'_, '_> {
             Field::L4Proto => emit.meta(Meta::L4Proto, into),
             Field::SrcPort => emit.payload(Base::Transport, 0, 2, into),
             Field::DstPort => emit.payload(Base::Transport, 2, 2, into),
-            Field::SrcAddr(_) | Field::DstAddr(_) => {
+            Field::SrcAddr(_) | Field::DstAddr(_) | Field::ArpSender => {
                 let (offset, length) = address_place(field).unwrap_or((0, 0));
                 emit.payload(Base::Network, offset, length, into);
             }
@@ -310,76 +313,5 @@ impl RuleEncoder<'_, '_> {
         let (offset, _) = address_place(field).ok_or_else(|| format!("{field:?} is no address"))?;
         self.emit().payload(Base::Network, offset, octets.into(), Register::FIRST);
         Ok(())
-    }
-}
-
-/// Whether only packets of a protocol with ports can pass the condition.
-fn implies_ports(condition: &Match) -> bool {
-    let Match::Equal { field: Field::L4Proto, value: Value::Proto(proto), negated: false } = condition else {
-        return false;
-    };
-    PORT_PROTOCOLS.contains(proto)
-}
-
-const fn nfproto(family: Family) -> u8 {
-    match family {
-        Family::V4 => 2,
-        Family::V6 => 10,
-    }
-}
-
-/// Offset and length of an address in its header.
-const fn address_place(field: Field) -> Option<(u32, u32)> {
-    Some(match field {
-        Field::SrcAddr(Family::V4) => (12, 4),
-        Field::DstAddr(Family::V4) => (16, 4),
-        Field::SrcAddr(Family::V6) => (8, 16),
-        Field::DstAddr(Family::V6) => (24, 16),
-        _ => return None,
-    })
-}
-
-/// Registers of four octets that a field fills.
-const fn units(field: Field) -> u8 {
-    match field {
-        Field::IifName | Field::OifName | Field::SrcAddr(Family::V6) | Field::DstAddr(Family::V6) => 4,
-        _ => 1,
-    }
-}
-
-fn interface_field(field: Field) -> Result<(), String> {
-    let interface = matches!(field, Field::IifName | Field::OifName);
-    if interface { Ok(()) } else { Err(format!("{field:?} is no interface name")) }
-}
-
-fn address_field(field: Field, cidr: &Cidr) -> Result<(), String> {
-    match field {
-        Field::SrcAddr(family) | Field::DstAddr(family) if family == cidr.family() => Ok(()),
-        _ => Err(format!("{field:?} never lies in {cidr}")),
-    }
-}
-
-fn value_octets(field: Field, value: Value) -> Option<Vec<u8>> {
-    Some(match (field, value) {
-        (Field::IifName | Field::OifName, Value::Interface(name)) => {
-            let octets: [u8; NAME_LENGTH] = name_octets(name);
-            octets.to_vec()
-        }
-        (Field::SrcAddr(family) | Field::DstAddr(family), Value::Addr(address)) if family == Family::of(address) => {
-            let mut octets = Vec::new();
-            push_address(&mut octets, address);
-            octets
-        }
-        (Field::L4Proto, Value::Proto(proto)) => vec![proto],
-        (Field::SrcPort | Field::DstPort, Value::Port(port)) => port.to_be_bytes().to_vec(),
-        _ => return None,
-    })
-}
-
-fn mask_octets(cidr: &Cidr) -> Vec<u8> {
-    let length = u32::from(cidr.length());
-    match cidr.family() {
-        Family::V4 => u32::MAX.checked_shl(32 - length).unwrap_or(0).to_be_bytes().to_vec(),
-        Family::V6 => u128::MAX.checked_shl(128 - length).unwrap_or(0).to_be_bytes().to_vec(),
     }
 }
