@@ -1,12 +1,15 @@
-//! The compiled evaluator against the specification evaluator, which reads the resources themselves.
+//! The evaluator of what is active against the specification evaluator, which reads the resources themselves.
 
+use alloc::format;
 use alloc::string::ToString;
 use alloc::sync::Arc;
 use std::println;
 
 use super::*;
 use crate::calc::Graph;
-use crate::resource::{Resource, ResourceKey};
+use crate::calc::event::EndpointId;
+use crate::flow::{Decision, Flow};
+use crate::resource::{PolicyType, Resource, ResourceKey};
 use crate::spec::Cluster;
 use crate::testing::{Generator, HOST};
 use crate::update::Update;
@@ -23,18 +26,18 @@ struct Seen {
 }
 
 impl Seen {
-    fn count(&mut self, decision: Decision, trace: &Trace) {
-        match decision {
+    fn count(&mut self, verdict: &Verdict) {
+        match verdict.decision {
             Decision::Allow => self.allowed += 1,
             Decision::Deny => self.denied += 1,
         }
-        match trace.decided {
-            Cause::PolicyRule { .. } => self.by_policy += 1,
-            Cause::EndOfTier { .. } => self.by_end_of_tier += 1,
-            Cause::ProfileRule { .. } => self.by_profile += 1,
+        match verdict.steps.last() {
+            Some(Step::Rule(RuleStep { owner: Owner::Policy { .. }, .. })) => self.by_policy += 1,
+            Some(Step::EndOfTier { .. }) => self.by_end_of_tier += 1,
+            Some(Step::Rule(RuleStep { owner: Owner::Profile(_), .. })) => self.by_profile += 1,
             _ => {}
         }
-        self.passed += usize::from(!trace.passed.is_empty());
+        self.passed += usize::from(verdict.steps.len() > 1);
     }
 }
 
@@ -64,13 +67,14 @@ fn compare(mut generator: Generator, updates: usize, flows: usize, seen: &mut Se
 }
 
 fn check(state: &ActiveState, cluster: &Cluster, id: &EndpointId, direction: PolicyType, flow: &Flow, seen: &mut Seen) {
-    let (decision, trace) = state.decide(id, direction, flow);
+    let verdict = state.judge(id, direction, flow);
     let expected = match direction {
         PolicyType::Ingress => cluster.ingress(&id.0, flow),
         PolicyType::Egress => cluster.egress(&id.0, flow),
     };
-    assert_eq!(decision, expected, "{direction:?} {} of {flow:?}: {trace}\n{:#?}", id.0, state.endpoints[id]);
-    seen.count(decision, &trace);
+    let context = || format!("{direction:?} {} of {flow:?}: {verdict}\n{:#?}", id.0, state.endpoints[id]);
+    assert_eq!(verdict.decision, expected, "{}", context());
+    seen.count(&verdict);
 }
 
 #[test]
@@ -93,9 +97,9 @@ fn says_what_decided() {
     let state = ActiveState::default();
     let id = EndpointId(ResourceKey::namespaced(crate::resource::Kind::WorkloadEndpoint, "one", "a"));
     let flow = Generator::new(1).flow();
-    let (decision, trace) = state.decide(&id, PolicyType::Ingress, &flow);
-    assert_eq!(decision, Decision::Deny);
-    assert_eq!(trace.to_string(), "decided: the endpoint is not active here");
+    let verdict = state.judge(&id, PolicyType::Ingress, &flow);
+    assert_eq!(verdict.decision, Decision::Deny);
+    assert_eq!(verdict.to_string(), "denied: the endpoint is not active here");
 }
 
 #[test]
@@ -111,7 +115,7 @@ fn the_built_in_profile_allows_everything() {
     graph.handle_update(&Update { key: key.clone(), value: Some(Arc::new(Resource::WorkloadEndpoint(object))) });
     let mut state = ActiveState::default();
     graph.flush().iter().for_each(|event| state.apply(event));
-    let (decision, trace) = state.decide(&EndpointId(key), PolicyType::Egress, &generator.flow());
-    assert_eq!(decision, Decision::Allow);
-    assert_eq!(trace.to_string(), "decided: rule 0 of Profile(projectcalico-default-allow)");
+    let verdict = state.judge(&EndpointId(key), PolicyType::Egress, &generator.flow());
+    assert_eq!(verdict.decision, Decision::Allow);
+    assert_eq!(verdict.to_string(), "allowed by egress rule 0 of Profile(projectcalico-default-allow)");
 }

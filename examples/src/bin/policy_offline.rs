@@ -41,8 +41,8 @@ fn answer(resources: &[Resource], from: &str, to: &str, port: &str) -> Result<St
         let (iif, oif) = if address == source { (interface, uplink) } else { (uplink, interface) };
         let packet = Packet { iif: Some(iif), oif: Some(oif), flow, ct_state: CtState::NEW, mark: 0 };
         let found = ruleset.evaluate(&[Hook::Forward], packet);
-        let (decision, reason) = state.decide(&id, direction, &flow);
-        text += &format!("# {direction:?} on {node} by {interface}\n\n{ruleset}\n{decision:?}: {reason}\n");
+        let said = state.judge(&id, direction, &flow);
+        text += &format!("# {direction:?} on {node} by {interface}\n\n{ruleset}\n{:?}: {said}\n", said.decision);
         found.trace.iter().for_each(|visit| text += &format!("  {visit}\n"));
         verdict = verdict.max(found.decision);
     }
