@@ -204,6 +204,45 @@ fn everything_that_came_goes() {
     assert_eq!(came.routes_set.len(), gone.routes_removed.len());
 }
 
+/// One delta may see things come, go and come back: what it then says of them is the last word, and nothing is there twice.
+#[test]
+fn what_a_delta_gathered_is_taken_back() {
+    let mut renderer = Renderer::new(RenderConfig::default());
+    let pods = |range: std::ops::Range<u8>| -> Vec<Event> {
+        let pod = |n: u8| {
+            let stack = stack(&[&format!("policy-{n}")]);
+            let set =
+                Event::SetAdded { id: set(n), kind: IpSetKind::Net, members: vec![Member::Net(net("10.9.0.1/32"))] };
+            let change = Event::SetChanged {
+                id: SetId::new([n; 16]),
+                added: vec![],
+                removed: vec![Member::Net(net("10.9.0.1/32"))],
+            };
+            [set, change, endpoint(&format!("pod-{n}"), &format!("cali{n}"), &[&format!("10.0.0.{n}/32")], &stack)]
+        };
+        range.flat_map(pod).collect()
+    };
+    let gone = |n: u8| [Event::EndpointRemoved(endpoint_id(&format!("pod-{n}"))), Event::SetRemoved(set(n))];
+    let mut delta = Delta::default();
+    let mut gather = |events: &[Event]| events.iter().for_each(|event| renderer.handle(event, &mut delta));
+    gather(&pods(1..5));
+    gather(&[gone(2), gone(1), gone(4)].concat());
+    gather(&pods(4..5));
+    let mut interfaces: Vec<_> = delta.neighbors_set.iter().map(|found| found.interface.to_string()).collect();
+    interfaces.sort();
+    assert_eq!(interfaces, ["cali3", "cali4"]);
+    assert_eq!((delta.routes_set.len(), delta.settings.len()), (2, 16));
+    let chains: std::collections::BTreeSet<_> = delta.chains_set.iter().map(|chain| &chain.name).collect();
+    assert_eq!(
+        (chains.len(), delta.chains_set.len()),
+        (7, 7),
+        "two policies, two profiles, three stacks: {delta}"
+    );
+    assert_eq!(delta.sets_added.len(), 8);
+    let changed = delta.elements.iter().filter(|change| change.set.as_str().ends_with(&set(2).to_string()));
+    assert_eq!(changed.map(|change| change.added.len() + change.removed.len()).sum::<usize>(), 0);
+}
+
 /// A reference into the void fails closed, and opens as soon as what it refers to is known.
 #[test]
 fn what_is_not_known_denies() {

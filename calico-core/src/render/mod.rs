@@ -31,11 +31,13 @@
 mod config;
 mod endpoint;
 mod names;
+mod pending;
 mod rule;
 mod set;
 mod skeleton;
 mod stack;
 mod standard;
+mod words;
 
 pub use config::{EndpointToHost, RenderConfig};
 pub use names::{FROM_WORKLOAD, TABLE, TO_WORKLOAD};

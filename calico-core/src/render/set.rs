@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use super::names::{SetPart, kernel_set};
 use crate::calc::event::{IpSetKind, Member, SetId};
 use crate::net::Family;
-use crate::table::{Datum, Delta, Element, ElementDelta, FieldType, SetDecl, SetKind, SetName};
+use crate::table::{Datum, Element, ElementDelta, FieldType, SetDecl, SetKind, SetName};
 
 const FAMILIES: [Family; 2] = [Family::V4, Family::V6];
 
@@ -32,7 +32,7 @@ pub(super) fn declarations(id: SetId, kind: IpSetKind) -> Vec<SetDecl> {
 }
 
 /// A change of members as changes of elements, at most one for each kernel set.
-pub(super) fn change_members(id: SetId, added: &[Member], removed: &[Member], delta: &mut Delta) {
+pub(super) fn change_members(id: SetId, added: &[Member], removed: &[Member], mut change: impl FnMut(ElementDelta)) {
     for family in FAMILIES {
         for part in [SetPart::Hosts, SetPart::Nets, SetPart::Ports] {
             let pick = |members: &[Member]| -> Vec<Element> {
@@ -40,7 +40,7 @@ pub(super) fn change_members(id: SetId, added: &[Member], removed: &[Member], de
             };
             let (added, removed) = (pick(added), pick(removed));
             if !added.is_empty() || !removed.is_empty() {
-                delta.elements.push(ElementDelta { set: kernel_set(id, part, family), removed, added });
+                change(ElementDelta { set: kernel_set(id, part, family), removed, added });
             }
         }
     }

@@ -1,16 +1,13 @@
 //! The chains and sets that are there whatever is active.
 
-use alloc::string::ToString;
 use alloc::vec;
 use alloc::vec::Vec;
 
 use super::names::{FROM_WORKLOAD, TO_WORKLOAD};
+use super::words::{accept, base, chain, deny, established, goto, lookup, protocol, starts};
 use super::{EndpointToHost, RenderConfig};
-use crate::net::{Family, InterfaceName, PortRange};
-use crate::table::{
-    BaseChain, Chain, ChainName, ChainType, CtState, Delta, Field, FieldType, Hook, Match, Rule, SetDecl, SetKind,
-    SetName, Value, Verdict,
-};
+use crate::net::{Family, PortRange};
+use crate::table::{Chain, CtState, Delta, Field, FieldType, Hook, Match, Rule, SetDecl, SetKind, SetName};
 
 /// Set of (interface, IPv4 or IPv6 source address) that workloads may use.
 pub(super) const fn sources_set(family: Family) -> &'static str {
@@ -32,7 +29,7 @@ pub(super) fn render(config: &RenderConfig) -> Delta {
     chains.push(base("forward-ingress", Hook::Forward, 1, workload_gotos(config, Field::OifName, TO_WORKLOAD)));
     let mut input: Vec<Rule> = Vec::new();
     for prefix in &config.workload_prefixes {
-        input.extend(neighbor_discovery(Some(from(*prefix))));
+        input.extend(neighbor_discovery(Some(starts(Field::IifName, *prefix))));
     }
     input.extend(workload_gotos(config, Field::IifName, FROM_WORKLOAD));
     chains.push(base("input-egress", Hook::Input, 0, input));
@@ -53,20 +50,16 @@ pub(super) fn render(config: &RenderConfig) -> Delta {
 /// Every packet is looked at here, also those of established connections: conntrack does not look at the interface, so a workload
 /// that forges its neighbour's address would else ride on its neighbour's connections.
 fn from_workload() -> Chain {
-    let known = |family| Rule {
-        matches: vec![Match::InSet {
-            key: vec![Field::IifName, Field::SrcAddr(family)],
-            set: SetName::composed(sources_set(family)),
-            negated: false,
-        }],
-        verdict: Some(Verdict::Goto(ChainName::composed(WORKLOAD_EGRESS))),
-        ..Rule::default()
+    let known = |family| {
+        let key = vec![Field::IifName, Field::SrcAddr(family)];
+        let set = SetName::composed(sources_set(family));
+        goto(vec![Match::InSet { key, set, negated: false }], WORKLOAD_EGRESS)
     };
     let rules = vec![
         known(Family::V4),
         known(Family::V6),
         lookup(Field::IifName, SOURCE_PREFIXES),
-        drop_rule(Vec::new(), "source address is not the workload's"),
+        deny(Vec::new(), "source address is not the workload's"),
     ];
     chain(FROM_WORKLOAD, rules)
 }
@@ -76,20 +69,20 @@ fn workload_egress(config: &RenderConfig) -> Chain {
     if !config.allow_vxlan_from_workloads {
         let ranges = vec![PortRange::single(config.vxlan_port)];
         let port = Match::InPorts { field: Field::DstPort, ranges, negated: false };
-        rules.push(drop_rule(vec![protocol(17), port], "VXLAN from a workload"));
+        rules.push(deny(vec![protocol(17), port], "VXLAN from a workload"));
     }
     if !config.allow_ipip_from_workloads {
-        rules.push(drop_rule(vec![protocol(4)], "IP-in-IP from a workload"));
+        rules.push(deny(vec![protocol(4)], "IP-in-IP from a workload"));
     }
     rules.push(lookup(Field::IifName, FROM_WORKLOAD));
-    rules.push(drop_rule(Vec::new(), "unknown interface"));
+    rules.push(deny(Vec::new(), "unknown interface"));
     chain(WORKLOAD_EGRESS, rules)
 }
 
 fn to_workload(config: &RenderConfig) -> Chain {
     let mut rules = conntrack(config);
     rules.push(lookup(Field::OifName, TO_WORKLOAD));
-    rules.push(drop_rule(Vec::new(), "unknown interface"));
+    rules.push(deny(Vec::new(), "unknown interface"));
     chain(TO_WORKLOAD, rules)
 }
 
@@ -97,63 +90,26 @@ fn to_workload(config: &RenderConfig) -> Chain {
 fn workload_to_host() -> Chain {
     let mut rules = vec![established()];
     rules.extend(neighbor_discovery(None));
-    rules.push(drop_rule(Vec::new(), "default endpoint-to-host action"));
+    rules.push(deny(Vec::new(), "default endpoint-to-host action"));
     chain("workload-to-host", rules)
 }
 
 fn conntrack(config: &RenderConfig) -> Vec<Rule> {
     let mut rules = vec![established()];
     if config.drop_invalid {
-        rules.push(drop_rule(vec![Match::CtState(CtState::INVALID)], "invalid connection state"));
+        rules.push(deny(vec![Match::CtState(CtState::INVALID)], "invalid connection state"));
     }
     rules
-}
-
-fn established() -> Rule {
-    let states = CtState::ESTABLISHED.or(CtState::RELATED);
-    Rule { matches: vec![Match::CtState(states)], verdict: Some(Verdict::Accept), ..Rule::default() }
 }
 
 /// Without it no workload finds its IPv6 gateway (upstream's list: multicast listeners, router and neighbour solicitation).
 fn neighbor_discovery(condition: Option<Match>) -> impl Iterator<Item = Rule> {
     [130, 131, 132, 133, 135, 136].into_iter().map(move |icmp_type| {
         let icmp = Match::Icmp { family: Family::V6, icmp_type, code: None, negated: false };
-        let matches = condition.clone().into_iter().chain([icmp]).collect();
-        Rule { matches, verdict: Some(Verdict::Accept), ..Rule::default() }
+        accept(condition.clone().into_iter().chain([icmp]).collect())
     })
 }
 
 fn workload_gotos(config: &RenderConfig, field: Field, target: &str) -> Vec<Rule> {
-    let goto = |prefix: &InterfaceName| Rule {
-        matches: vec![Match::InterfacePrefix { field, prefix: *prefix, negated: false }],
-        verdict: Some(Verdict::Goto(ChainName::composed(target))),
-        ..Rule::default()
-    };
-    config.workload_prefixes.iter().map(goto).collect()
-}
-
-const fn from(prefix: InterfaceName) -> Match {
-    Match::InterfacePrefix { field: Field::IifName, prefix, negated: false }
-}
-
-const fn protocol(number: u8) -> Match {
-    Match::Equal { field: Field::L4Proto, value: Value::Proto(number), negated: false }
-}
-
-fn lookup(field: Field, map: &str) -> Rule {
-    let verdict = Some(Verdict::Lookup { key: vec![field], map: SetName::composed(map) });
-    Rule { verdict, ..Rule::default() }
-}
-
-fn drop_rule(matches: Vec<Match>, comment: &str) -> Rule {
-    Rule { matches, verdict: Some(Verdict::Drop), comment: Some(comment.to_string()), ..Rule::default() }
-}
-
-fn chain(name: &str, rules: Vec<Rule>) -> Chain {
-    Chain { name: ChainName::composed(name), base: None, rules }
-}
-
-fn base(name: &str, hook: Hook, priority: i32, rules: Vec<Rule>) -> Chain {
-    let base = BaseChain { chain_type: ChainType::Filter, hook, priority };
-    Chain { name: ChainName::composed(name), base: Some(base), rules }
+    config.workload_prefixes.iter().map(|prefix| goto(vec![starts(field, *prefix)], target)).collect()
 }

@@ -10,9 +10,10 @@ use alloc::vec::Vec;
 
 use super::endpoint::{self, Parts};
 use super::names::{Direction, policy_chain, profile_chain};
+use super::pending::Pending;
 use super::{PolicyRenderer, RenderConfig, rule, set, skeleton, stack};
 use crate::calc::event::{
-    ActiveEndpoint, ActiveRules, EndpointId, Event, IpSetKind, PolicyId, ProfileId, SetId, Stack,
+    ActiveEndpoint, ActiveRules, EndpointId, Event, IpSetKind, Member, PolicyId, ProfileId, SetId, Stack,
 };
 use crate::net::{Cidr, InterfaceName};
 use crate::table::{Chain, ChainName, Delta, Element, ElementDelta, Neighbor, Rule, SetName, Verdict};
@@ -39,6 +40,7 @@ pub struct Renderer {
     claims: BTreeMap<InterfaceName, BTreeSet<EndpointId>>,
     /// Interfaces of active endpoints by address; the first has the route.
     addresses: BTreeMap<Cidr, BTreeSet<InterfaceName>>,
+    pending: Pending,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -63,7 +65,7 @@ impl PolicyRenderer for Renderer {
             Event::SetAdded { id, kind, members } => self.add_set(*id, *kind, members, delta),
             // Members of a set that was never announced have nowhere to go.
             Event::SetChanged { id, .. } if !self.sets.contains_key(id) => {}
-            Event::SetChanged { id, added, removed } => set::change_members(*id, added, removed, delta),
+            Event::SetChanged { id, added, removed } => self.change_members(*id, added, removed, delta),
             Event::SetRemoved(id) => self.remove_set(*id, delta),
             Event::PolicySet { id, rules } => self.set_rules(Owner::Policy(id.clone()), rules, delta),
             Event::PolicyRemoved(id) => self.remove_rules(&Owner::Policy(id.clone()), delta),
@@ -78,7 +80,7 @@ impl PolicyRenderer for Renderer {
 
 impl Renderer {
     /// A renderer that knows of nothing active yet.
-    pub const fn new(config: RenderConfig) -> Self {
+    pub fn new(config: RenderConfig) -> Self {
         Self {
             config,
             sets: BTreeMap::new(),
@@ -89,25 +91,26 @@ impl Renderer {
             endpoints: BTreeMap::new(),
             claims: BTreeMap::new(),
             addresses: BTreeMap::new(),
+            pending: Pending::default(),
         }
     }
 
-    fn add_set(&mut self, id: SetId, kind: IpSetKind, members: &[crate::calc::event::Member], delta: &mut Delta) {
+    fn add_set(&mut self, id: SetId, kind: IpSetKind, members: &[Member], delta: &mut Delta) {
         if self.sets.insert(id, kind).is_some() {
             // Announced again, with all members: what it held before is not known here, so it starts anew.
-            delta.sets_removed.extend(set::kernel_names(id, kind));
+            set::kernel_names(id, kind).for_each(|name| self.pending.remove_set(name, delta));
         }
-        delta.sets_added.extend(set::declarations(id, kind));
-        set::change_members(id, members, &[], delta);
+        set::declarations(id, kind).into_iter().for_each(|decl| self.pending.add_set(decl, delta));
+        self.change_members(id, members, &[], delta);
     }
 
     fn remove_set(&mut self, id: SetId, delta: &mut Delta) {
         let Some(kind) = self.sets.remove(&id) else { return };
-        for name in set::kernel_names(id, kind) {
-            delta.sets_added.retain(|decl| decl.name != name);
-            delta.elements.retain(|change| change.set != name);
-            delta.sets_removed.push(name);
-        }
+        set::kernel_names(id, kind).for_each(|name| self.pending.remove_set(name, delta));
+    }
+
+    fn change_members(&mut self, id: SetId, added: &[Member], removed: &[Member], delta: &mut Delta) {
+        set::change_members(id, added, removed, |change| self.pending.change_elements(change, delta));
     }
 
     fn set_rules(&mut self, owner: Owner, rules: &Arc<ActiveRules>, delta: &mut Delta) {
@@ -115,7 +118,7 @@ impl Renderer {
         for direction in [Direction::Ingress, Direction::Egress] {
             let key = (owner.clone(), direction);
             if self.rule_chains.contains_key(&key) {
-                set_chain(self.render_rules(&key.0, direction), delta);
+                self.pending.set_chain(self.render_rules(&key.0, direction), delta);
             }
         }
     }
@@ -125,7 +128,7 @@ impl Renderer {
         self.owners.remove(owner);
         for direction in [Direction::Ingress, Direction::Egress] {
             if self.rule_chains.contains_key(&(owner.clone(), direction)) {
-                set_chain(self.render_rules(owner, direction), delta);
+                self.pending.set_chain(self.render_rules(owner, direction), delta);
             }
         }
     }
@@ -195,11 +198,13 @@ impl Renderer {
             self.take_sources(endpoint, delta);
         }
         change_elements(&before, &after, delta);
-        change_neighbors(&before, &after, delta);
-        delta.settings.extend(after.settings.difference(&before.settings).cloned());
+        change_neighbors(&before, &after, &mut self.pending, delta);
+        for setting in after.settings.difference(&before.settings) {
+            self.pending.write_setting(setting.clone(), delta);
+        }
         if new.is_none() {
-            delta.settings.retain(|setting| setting.interface != interface);
-            delta.settings_dropped.push(interface);
+            let paths = before.settings.iter().map(|setting| setting.path);
+            self.pending.drop_settings(interface, paths, delta);
         }
         let addresses = |endpoint: Option<&ActiveEndpoint>| -> BTreeSet<Cidr> {
             endpoint.map(|endpoint| endpoint.addresses.iter().copied().collect()).unwrap_or_default()
@@ -229,14 +234,9 @@ impl Renderer {
         if before == after {
             return;
         }
-        let key = endpoint::route(address, interface, &self.config).key;
-        if before.is_some() {
-            // Only what had a route can have one pending: a snapshot is not searched once for each of its routes.
-            delta.routes_set.retain(|route| route.key != key);
-        }
         match after {
-            Some(winner) => delta.routes_set.push(endpoint::route(address, winner, &self.config)),
-            None => delta.routes_removed.push(key),
+            Some(winner) => self.pending.set_route(endpoint::route(address, winner, &self.config), delta),
+            None => self.pending.remove_route(endpoint::route(address, interface, &self.config).key, delta),
         }
     }
 
@@ -251,12 +251,12 @@ impl Renderer {
             match self.rule_chains.get_mut(&key) {
                 Some(users) => *users += 1,
                 None => {
-                    set_chain(self.render_rules(&key.0, direction), delta);
+                    self.pending.set_chain(self.render_rules(&key.0, direction), delta);
                     self.rule_chains.insert(key, 1);
                 }
             }
         }
-        set_chain(stack::render(stack, direction, &self.config), delta);
+        self.pending.set_chain(stack::render(stack, direction, &self.config), delta);
         self.stacks.insert(name, Counted { value: Arc::clone(stack), users: 1 });
     }
 
@@ -269,14 +269,14 @@ impl Renderer {
             }
         }
         let Some(gone) = self.stacks.remove(&name) else { return };
-        remove_chain(name, delta);
+        self.pending.remove_chain(name, delta);
         for owner in owners(&gone.value) {
             let key = (owner, direction);
             let Some(users) = self.rule_chains.get_mut(&key) else { continue };
             *users -= 1;
             if *users == 0 {
                 self.rule_chains.remove(&key);
-                remove_chain(key.0.chain(direction), delta);
+                self.pending.remove_chain(key.0.chain(direction), delta);
             }
         }
     }
@@ -286,7 +286,7 @@ impl Renderer {
         let users = self.source_chains.entry(chain.name.clone()).or_insert(0);
         *users += 1;
         if *users == 1 {
-            set_chain(chain, delta);
+            self.pending.set_chain(chain, delta);
         }
     }
 
@@ -296,7 +296,7 @@ impl Renderer {
         *users -= 1;
         if *users == 0 {
             self.source_chains.remove(&chain.name);
-            remove_chain(chain.name, delta);
+            self.pending.remove_chain(chain.name, delta);
         }
     }
 }
@@ -316,16 +316,6 @@ fn owners(stack: &Stack) -> BTreeSet<Owner> {
     policies.chain(stack.profiles.iter().map(|id| Owner::Profile(id.clone()))).collect()
 }
 
-/// Of two values in one delta the later counts.
-fn set_chain(chain: Chain, delta: &mut Delta) {
-    delta.chains_set.push(chain);
-}
-
-fn remove_chain(name: ChainName, delta: &mut Delta) {
-    delta.chains_set.retain(|pending| pending.name != name);
-    delta.chains_removed.push(name);
-}
-
 fn change_elements(before: &Parts, after: &Parts, delta: &mut Delta) {
     let mut changes: BTreeMap<SetName, (Vec<Element>, Vec<Element>)> = BTreeMap::new();
     for (set, element) in before.elements.difference(&after.elements) {
@@ -338,13 +328,12 @@ fn change_elements(before: &Parts, after: &Parts, delta: &mut Delta) {
     delta.elements.extend(changes);
 }
 
-fn change_neighbors(before: &Parts, after: &Parts, delta: &mut Delta) {
+fn change_neighbors(before: &Parts, after: &Parts, pending: &mut Pending, delta: &mut Delta) {
     let same = |a: &Neighbor, b: &Neighbor| (a.interface, a.address) == (b.interface, b.address);
     for gone in before.neighbors.difference(&after.neighbors) {
-        delta.neighbors_set.retain(|pending| !same(pending, gone));
         if !after.neighbors.iter().any(|kept| same(kept, gone)) {
-            delta.neighbors_removed.push(*gone);
+            pending.remove_neighbor(*gone, delta);
         }
     }
-    delta.neighbors_set.extend(after.neighbors.difference(&before.neighbors).copied());
+    after.neighbors.difference(&before.neighbors).for_each(|neighbor| pending.set_neighbor(*neighbor, delta));
 }
