@@ -24,6 +24,7 @@ fn set_up_otherwise() {
         allow_vxlan_from_workloads: true,
         allow_ipip_from_workloads: true,
         allow_spoofed_sources: true,
+        ..Settings::default()
     };
     let workload_prefix = "tap".parse().unwrap();
     let config = RenderConfig {

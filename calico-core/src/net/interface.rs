@@ -24,6 +24,8 @@ pub struct InterfaceNameError(String);
 impl InterfaceName {
     /// `cali`: how upstream's names of workload interfaces start.
     pub const CALI: Self = Self { bytes: *b"cali\0\0\0\0\0\0\0\0\0\0\0", length: 4 };
+    /// `eth0`: how a host's interface is most often called.
+    pub const ETH0: Self = Self { bytes: *b"eth0\0\0\0\0\0\0\0\0\0\0\0", length: 4 };
 
     /// The name as text.
     pub fn as_str(&self) -> &str {

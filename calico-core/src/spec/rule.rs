@@ -1,16 +1,19 @@
 //! Whether one rule matches one flow.
 
 use alloc::string::String;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::net::IpAddr;
 
-use super::{Cluster, endpoint_labels};
+use super::Cluster;
 use crate::flow::Flow;
 use crate::net::{Cidr, Family, Port};
 use crate::resource::{
     Action, EntityRule, GlobalNetworkPolicySpec, Icmp, NAMESPACE_LABEL, NetworkPolicySpec, Rule, ServiceAccountMatch,
+    ServiceMatch,
 };
-use crate::selector::{Inherited, Selector};
+use crate::selector::Selector;
+use crate::service::EndpointSlice;
 
 pub(super) const SERVICE_ACCOUNT: &str = "projectcalico.org/serviceaccount";
 
@@ -41,15 +44,17 @@ fn is_whole(rule: &Rule, namespace: &str) -> bool {
         && rule.not_icmp.is_none_or(known)
         && [&rule.source, &rule.destination]
             .into_iter()
-            .all(|entity| entity.services.is_none() && peer_selector(entity, namespace).is_ok())
+            .all(|entity| service(entity, namespace).is_ok() && peer_selector(entity, namespace).is_ok())
 }
 
 /// Whether all conditions that can be carried out hold.
 fn matches(cluster: &Cluster, rule: &Rule, whole: bool, namespace: &str, flow: &Flow) -> bool {
-    let entity = |entity: &EntityRule, address: IpAddr, port: u16| {
+    let entity = |entity: &EntityRule, address: IpAddr, port: u16, service_port: Option<(u8, u16)>| {
         let lost = PeerSelector { positive: None, negative: None };
         let selector = peer_selector(entity, namespace).unwrap_or(lost);
+        let wanted_service = service(entity, namespace).unwrap_or(None);
         nets_match(entity, address)
+            && wanted_service.is_none_or(|service| is_behind(cluster, service, address, service_port))
             && selector.positive.as_ref().is_none_or(|wanted| is_member(cluster, wanted, address))
             && !selector.negative.as_ref().is_some_and(|unwanted| is_member(cluster, unwanted, address))
             && ports_match(cluster, entity, whole, selector.positive.as_ref(), flow, address, port)
@@ -60,8 +65,13 @@ fn matches(cluster: &Cluster, rule: &Rule, whole: bool, namespace: &str, flow: &
         && port_numbers_apply(rule, flow)
         && rule.icmp.is_none_or(|icmp| icmp_matches(icmp, flow, false))
         && rule.not_icmp.is_none_or(|icmp| icmp_matches(icmp, flow, true))
-        && entity(&rule.source, flow.source, flow.source_port)
-        && entity(&rule.destination, flow.destination, flow.destination_port)
+        && entity(&rule.source, flow.source, flow.source_port, None)
+        && entity(
+            &rule.destination,
+            flow.destination,
+            flow.destination_port,
+            Some((flow.protocol, flow.destination_port)),
+        )
 }
 
 /// The given version, or that which the protocol's name implies.
@@ -135,33 +145,39 @@ fn is_named_port(
     address: IpAddr,
     port: u16,
 ) -> bool {
-    cluster.endpoints.iter().any(|endpoint| {
-        let labels = endpoint_labels(endpoint);
-        let parents = cluster.parents(&endpoint.spec.profiles);
-        let selected = || selector.is_none_or(|wanted| wanted.matches(&Inherited { own: &labels, parents: &parents }));
-        endpoint.spec.ip_networks.iter().any(|net| net.contains(address))
-            && endpoint.spec.ports.iter().any(|found| {
-                let protocol = found.protocol.number();
-                found.name == name && found.port == port && protocol == flow.protocol && WITH_PORTS.contains(&protocol)
-            })
-            && selected()
+    cluster.members().any(|member| {
+        member.nets.iter().any(|net| net.contains(address))
+            && WITH_PORTS.contains(&flow.protocol)
+            && member
+                .ports
+                .iter()
+                .any(|(own, protocol, number)| (&**own, *protocol, *number) == (name, flow.protocol, port))
+            && selector.is_none_or(|wanted| cluster.selects(wanted, member))
     })
 }
 
 /// Whether an endpoint or network set that the selector selects has this address.
 fn is_member(cluster: &Cluster, selector: &Selector, address: IpAddr) -> bool {
-    let endpoint = cluster.endpoints.iter().any(|endpoint| {
-        let labels = endpoint_labels(endpoint);
-        let parents = cluster.parents(&endpoint.spec.profiles);
-        endpoint.spec.ip_networks.iter().any(|net| net.contains(address))
-            && selector.matches(&Inherited { own: &labels, parents: &parents })
-    });
-    let network_set = cluster.network_sets.iter().any(|set| {
-        let parents = cluster.parents(set.profile.as_slice());
-        set.nets.iter().any(|net| net.contains(address))
-            && selector.matches(&Inherited { own: &set.labels, parents: &parents })
-    });
-    endpoint || network_set
+    cluster
+        .members()
+        .any(|member| member.nets.iter().any(|net| net.contains(address)) && cluster.selects(selector, member))
+}
+
+/// Name and namespace of the service that is asked for. Without a namespace it is the policy's own; a policy of the cluster has none.
+fn service<'a>(entity: &'a EntityRule, namespace: &'a str) -> Result<Option<(&'a str, &'a str)>, Unusable> {
+    let Some(ServiceMatch { name, namespace: given }) = &entity.services else { return Ok(None) };
+    let namespace = if given.is_empty() { namespace } else { given };
+    if name.is_empty() || namespace.is_empty() { Err(Unusable) } else { Ok(Some((name, namespace))) }
+}
+
+/// Whether the address stands behind the service; as a destination, with the port.
+fn is_behind(cluster: &Cluster, (name, namespace): (&str, &str), address: IpAddr, port: Option<(u8, u16)>) -> bool {
+    let of_service = |slice: &&Arc<EndpointSlice>| &*slice.service == name && &*slice.namespace == namespace;
+    cluster
+        .slices
+        .iter()
+        .filter(of_service)
+        .any(|slice| slice.addresses.contains(&address) && port.is_none_or(|port| slice.ports.contains(&port)))
 }
 
 struct PeerSelector {

@@ -7,7 +7,7 @@ use core::net::IpAddr;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::resource::HttpMatch;
+use crate::resource::{Action, HttpMatch, Rule};
 use crate::testing::Generator;
 
 const ALLOW: Decision = Decision::Allow;

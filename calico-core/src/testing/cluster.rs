@@ -332,7 +332,7 @@ impl Generator {
             2 => rule.source.not_selector = "has(".into(),
             3 => rule.icmp = Some(Icmp { icmp_type: None, code: Some(1) }),
             _ => {
-                let services = Some(ServiceMatch { name: "web".into(), namespace: "one".into() });
+                let services = Some(ServiceMatch { name: String::new(), namespace: "one".into() });
                 match direction {
                     Some(PolicyType::Egress) => rule.destination.services = services,
                     _ => rule.source.services = services,
