@@ -9,7 +9,8 @@ use serde_json::Value;
 use super::formats::STRICT_CIDR;
 use super::limit::Limit;
 use super::model::model;
-use super::{PolicyType, StagedAction};
+use super::v1::enforced;
+use super::{Fault, NetworkPolicySpec, PolicyType, StagedAction};
 
 model! {
     /// Specification of a `StagedKubernetesNetworkPolicy`.
@@ -24,6 +25,14 @@ model! {
         "egress" egress: Vec<KubernetesEgressRule>;
         /// Directions that it governs.
         "policyTypes" policy_types: Vec<PolicyType> where [Limit::Items(0, 2), Limit::Unique];
+    }
+}
+
+impl StagedKubernetesNetworkPolicySpec {
+    /// The policy that it would become, in Calico's words, and what of its rules cannot be said in them: those rules are left out, which
+    /// allows less (upstream does the same to Kubernetes' own policies).
+    pub fn enforced(&self) -> (NetworkPolicySpec, Vec<Fault>) {
+        enforced(self)
     }
 }
 

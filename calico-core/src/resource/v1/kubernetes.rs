@@ -5,6 +5,7 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec;
 use alloc::vec::Vec;
+use core::convert::Infallible;
 
 use serde_json::Value;
 
@@ -16,7 +17,8 @@ use crate::resource::model::{Absent, Shaped, model};
 use crate::resource::shape::Shape;
 use crate::resource::{
     EntityRule, Fault, KubernetesEgressRule, KubernetesIngressRule, KubernetesPolicyPeer, KubernetesPolicyPort,
-    LabelRequirement, LabelSelector, Metadata, ORCHESTRATOR_LABEL, PolicyType, Resource, Rule, schema,
+    LabelRequirement, LabelSelector, Metadata, ORCHESTRATOR_LABEL, PolicyType, Resource, Rule,
+    StagedKubernetesNetworkPolicySpec, schema,
 };
 
 /// Where upstream puts all of Kubernetes' policies.
@@ -64,36 +66,68 @@ impl Absent for Metadata {
 
 impl Older for NetworkPolicy {
     fn convert(self) -> Result<Resource, Fault> {
-        let (mut ingress, mut egress) = (Vec::new(), Vec::new());
-        for (index, rule) in self.spec.ingress.iter().enumerate() {
-            let place = format!("spec.ingress[{index}]");
-            let side = |source, ports| Rule { source, destination: with_ports(ports), ..Rule::default() };
-            ingress.extend(rules(&place, "from", &rule.from, &rule.ports, side)?);
-        }
-        for (index, rule) in self.spec.egress.iter().enumerate() {
-            let place = format!("spec.egress[{index}]");
-            let side = |to, ports| Rule { destination: EntityRule { ports, ..to }, ..Rule::default() };
-            egress.extend(rules(&place, "to", &rule.to, &rule.ports, side)?);
-        }
-        let mut types = self.spec.policy_types;
-        types.sort_unstable();
-        if types.is_empty() {
-            // What Kubernetes itself fills in.
-            types.push(PolicyType::Ingress);
-            types.extend((!self.spec.egress.is_empty()).then_some(PolicyType::Egress));
-        }
+        let NetworkPolicySpec { pod_selector, ingress, egress, policy_types } = &self.spec;
+        let spec = specification(pod_selector, ingress, egress, policy_types, Err)?;
         let Metadata { name, namespace, .. } = self.metadata;
-        let spec = v3::NetworkPolicySpec {
-            order: Some(ORDER),
-            selector: pods(Some(&self.spec.pod_selector)),
-            ingress,
-            egress,
-            types,
-            ..v3::NetworkPolicySpec::default()
-        };
         let metadata = Metadata { name, namespace, ..Metadata::default() };
         Ok(Resource::NetworkPolicy(v3::Object { metadata, spec }))
     }
+}
+
+/// What a staged policy of Kubernetes would become, with its rules that cannot be converted: those are left out, which allows less.
+pub(in crate::resource) fn enforced(staged: &StagedKubernetesNetworkPolicySpec) -> (v3::NetworkPolicySpec, Vec<Fault>) {
+    let StagedKubernetesNetworkPolicySpec { pod_selector, ingress, egress, policy_types, .. } = staged;
+    let mut left_out = Vec::new();
+    let note = |fault| {
+        left_out.push(fault);
+        Ok::<_, Infallible>(())
+    };
+    match specification(pod_selector, ingress, egress, policy_types, note) {
+        Ok(spec) => (spec, Fault::few(left_out)),
+        Err(never) => match never {},
+    }
+}
+
+/// The policy that says the same. A rule that cannot be converted is left out if `unusable` lets that pass.
+fn specification<E>(
+    pod_selector: &LabelSelector,
+    ingress: &[KubernetesIngressRule],
+    egress: &[KubernetesEgressRule],
+    types: &[PolicyType],
+    mut unusable: impl FnMut(Fault) -> Result<(), E>,
+) -> Result<v3::NetworkPolicySpec, E> {
+    let (mut incoming, mut outgoing) = (Vec::new(), Vec::new());
+    for (index, rule) in ingress.iter().enumerate() {
+        let place = format!("spec.ingress[{index}]");
+        let side = |source, ports| Rule { source, destination: with_ports(ports), ..Rule::default() };
+        match rules(&place, "from", &rule.from, &rule.ports, side) {
+            Ok(rules) => incoming.extend(rules),
+            Err(fault) => unusable(fault)?,
+        }
+    }
+    for (index, rule) in egress.iter().enumerate() {
+        let place = format!("spec.egress[{index}]");
+        let side = |to, ports| Rule { destination: EntityRule { ports, ..to }, ..Rule::default() };
+        match rules(&place, "to", &rule.to, &rule.ports, side) {
+            Ok(rules) => outgoing.extend(rules),
+            Err(fault) => unusable(fault)?,
+        }
+    }
+    let mut types = types.to_vec();
+    types.sort_unstable();
+    if types.is_empty() {
+        // What Kubernetes itself fills in.
+        types.push(PolicyType::Ingress);
+        types.extend((!egress.is_empty()).then_some(PolicyType::Egress));
+    }
+    Ok(v3::NetworkPolicySpec {
+        order: Some(ORDER),
+        selector: pods(Some(pod_selector)),
+        ingress: incoming,
+        egress: outgoing,
+        types,
+        ..v3::NetworkPolicySpec::default()
+    })
 }
 
 fn with_ports(ports: Vec<Port>) -> EntityRule {

@@ -27,6 +27,7 @@ pub use endpoints::{
     EndpointPort, HostEndpoint, HostEndpointMetadata, HostEndpointSpec, WorkloadEndpoint, WorkloadEndpointMetadata,
     WorkloadEndpointSpec,
 };
+pub(super) use kubernetes::enforced;
 pub use kubernetes::{NetworkPolicy, NetworkPolicySpec};
 pub use policies::{
     Policy, PolicyMetadata, PolicySpec, Profile, ProfileMetadata, ProfileSpec, Tier, TierMetadata, TierSpec,

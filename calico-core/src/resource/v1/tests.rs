@@ -252,3 +252,21 @@ fn only_older_documents_are_read() {
     assert!(is_older(&json!({"apiVersion": "v1", "kind": "IPPool"})));
     assert_eq!(convert(&v1("tier", json!({"name": "t"}), json!({"order": 5}))).unwrap().kind(), Kind::Tier);
 }
+
+/// What Kubernetes would not take may be stored all the same: its rules allow nothing then.
+#[test]
+fn a_staged_policy_of_kubernetes_loses_rules_that_cannot_be_said() {
+    let spec = json!({"podSelector": {"matchLabels": {"a": "b"}}, "egress": [
+        {"to": [{"ipBlock": {"cidr": "10.0.0.0/8", "except": ["10.1.0.0/16"]}}], "ports": [{"port": 53, "protocol": "UDP"}]},
+        {"to": [{"ipBlock": {"cidr": "nonsense"}}]},
+        {"ports": [{"port": 70000}]},
+    ]});
+    let staged: crate::resource::StagedKubernetesNetworkPolicySpec = serde_json::from_value(spec).unwrap();
+    let (policy, faults) = staged.enforced();
+    assert_eq!(policy.selector, "projectcalico.org/orchestrator == 'k8s' && a == 'b'");
+    assert_eq!((policy.order, policy.types.len()), (Some(1000.0), 2));
+    assert_eq!((policy.ingress.len(), policy.egress.len()), (0, 1));
+    assert_eq!(policy.egress[0].destination.not_nets, ["10.1.0.0/16".parse().unwrap()]);
+    let told: Vec<_> = faults.iter().map(|fault| fault.path.as_str()).collect();
+    assert_eq!(told, ["spec.egress[1].to[0].ipBlock", "spec.egress[2].ports[0].port"]);
+}
