@@ -1,7 +1,8 @@
 //! Which policies and profiles are active, and for which endpoints.
 //!
-//! A policy is active while its selector matches an active endpoint of this host; a profile while one names it. In come active
-//! endpoints, policies and profiles; out come three sets of keys whose calculated form must be looked at again.
+//! A policy is active while its selector matches an active endpoint of this host that it has a say about, or while it says that every
+//! node needs it; a profile while an active endpoint names it. In come active endpoints, policies and profiles; out come three sets of
+//! keys whose calculated form must be looked at again.
 
 use alloc::collections::BTreeSet;
 use alloc::sync::Arc;
@@ -9,8 +10,10 @@ use core::mem;
 
 use hashbrown::HashMap;
 
-use super::admit::{Endpoint, Policy, Profile};
+use super::admit::Profile;
 use super::arena::Arena;
+use super::local::Local;
+use super::policy::Policy;
 use crate::label::Index;
 use crate::resource::ResourceKey;
 use crate::selector::Selector;
@@ -19,7 +22,7 @@ use crate::selector::Selector;
 #[derive(Debug, Default)]
 pub(super) struct Activation {
     index: Index,
-    endpoints: HashMap<ResourceKey, Local>,
+    endpoints: HashMap<ResourceKey, Active>,
     by_item: HashMap<u32, ResourceKey>,
     /// By the index's key of the policy's selector.
     policies: Arena<Known>,
@@ -39,8 +42,8 @@ pub(super) struct Dirty {
 
 /// An active endpoint.
 #[derive(Debug)]
-struct Local {
-    endpoint: Endpoint,
+struct Active {
+    endpoint: Local,
     item: u32,
     policies: BTreeSet<ResourceKey>,
 }
@@ -52,6 +55,12 @@ struct Known {
     endpoints: BTreeSet<ResourceKey>,
 }
 
+impl Known {
+    fn is_active(&self) -> bool {
+        !self.endpoints.is_empty() || self.policy.is_needed_everywhere()
+    }
+}
+
 /// A profile that exists, is named, or both.
 #[derive(Debug, Default)]
 struct Named {
@@ -60,33 +69,33 @@ struct Named {
 }
 
 impl Activation {
-    pub(super) fn set_endpoint(&mut self, key: &ResourceKey, endpoint: Option<Endpoint>) {
+    pub(super) fn set_endpoint(&mut self, key: &ResourceKey, endpoint: Option<Local>) {
         self.dirty.endpoints.insert(key.clone());
         let Some(endpoint) = endpoint else { return self.remove_endpoint(key) };
         // The new names first, so that a profile named before and after stays active in between.
         endpoint.profiles().for_each(|name| self.refer(name));
         match self.endpoints.get_mut(key) {
-            Some(local) => {
-                self.index.change_item(local.item, endpoint.labels(key), endpoint.profiles());
-                let former = mem::replace(&mut local.endpoint, endpoint);
+            Some(active) => {
+                self.index.change_item(active.item, endpoint.labels(key), endpoint.profiles());
+                let former = mem::replace(&mut active.endpoint, endpoint);
                 former.profiles().for_each(|name| self.unrefer(name));
             }
             None => {
                 let item = self.index.add_item(endpoint.labels(key), endpoint.profiles());
                 self.by_item.insert(item, key.clone());
-                self.endpoints.insert(key.clone(), Local { endpoint, item, policies: BTreeSet::new() });
+                self.endpoints.insert(key.clone(), Active { endpoint, item, policies: BTreeSet::new() });
             }
         }
     }
 
     fn remove_endpoint(&mut self, key: &ResourceKey) {
-        let Some(local) = self.endpoints.remove(key) else { return };
-        self.index.remove_item(local.item);
-        self.by_item.remove(&local.item);
-        for policy in &local.policies {
+        let Some(active) = self.endpoints.remove(key) else { return };
+        self.index.remove_item(active.item);
+        self.by_item.remove(&active.item);
+        for policy in &active.policies {
             self.stop(policy, key);
         }
-        local.endpoint.profiles().for_each(|name| self.unrefer(name));
+        active.endpoint.profiles().for_each(|name| self.unrefer(name));
     }
 
     pub(super) fn set_policy(&mut self, key: &ResourceKey, policy: Option<(Policy, Selector)>) {
@@ -96,13 +105,19 @@ impl Activation {
         let Some(known) = kept else {
             self.remove_policy(known);
             let id = self.index.add_selector(&selector);
+            if policy.is_needed_everywhere() {
+                self.dirty.policies.insert(key.clone());
+            }
             return self.policies.insert(id, key.clone(), Known { policy, endpoints: BTreeSet::new() });
         };
+        let was_active = known.is_active();
         let former = mem::replace(&mut known.policy, policy);
+        if was_active || known.is_active() {
+            self.dirty.policies.insert(key.clone());
+        }
         if known.endpoints.is_empty() {
             return;
         }
-        self.dirty.policies.insert(key.clone());
         if !former.stands_like(&known.policy) {
             self.dirty.endpoints.extend(known.endpoints.iter().cloned());
         }
@@ -116,17 +131,19 @@ impl Activation {
         let Some(id) = id else { return };
         let Some((key, known)) = self.policies.remove(id) else { return };
         self.index.remove_selector(id);
+        if known.is_active() {
+            self.dirty.policies.insert(key.clone());
+        }
         if known.endpoints.is_empty() {
             return;
         }
         self.leave_tier(known.policy.tier(), &key);
         for endpoint in known.endpoints {
-            if let Some(local) = self.endpoints.get_mut(&endpoint) {
-                local.policies.remove(&key);
+            if let Some(active) = self.endpoints.get_mut(&endpoint) {
+                active.policies.remove(&key);
             }
             self.dirty.endpoints.insert(endpoint);
         }
-        self.dirty.policies.insert(key);
     }
 
     pub(super) fn set_profile(&mut self, name: &Arc<str>, profile: Option<Profile>) {
@@ -155,13 +172,16 @@ impl Activation {
         index.settle(|change| {
             let Some(policy) = self.policies.key(change.selector).cloned() else { return };
             let Some(endpoint) = self.by_item.get(&change.item).cloned() else { return };
+            if !self.concerns(&policy, &endpoint) {
+                return;
+            }
             self.dirty.endpoints.insert(endpoint.clone());
             if change.started {
                 self.start(&policy, &endpoint);
             } else {
                 self.stop(&policy, &endpoint);
-                if let Some(local) = self.endpoints.get_mut(&endpoint) {
-                    local.policies.remove(&policy);
+                if let Some(active) = self.endpoints.get_mut(&endpoint) {
+                    active.policies.remove(&policy);
                 }
             }
         });
@@ -174,19 +194,19 @@ impl Activation {
     }
 
     /// An active endpoint.
-    pub(super) fn endpoint(&self, key: &ResourceKey) -> Option<&Endpoint> {
-        self.endpoints.get(key).map(|local| &local.endpoint)
+    pub(super) fn endpoint(&self, key: &ResourceKey) -> Option<&Local> {
+        self.endpoints.get(key).map(|active| &active.endpoint)
     }
 
     /// Policies of an active endpoint.
     pub(super) fn policies_of(&self, key: &ResourceKey) -> impl Iterator<Item = (&ResourceKey, &Policy)> {
-        let policies = self.endpoints.get(key).into_iter().flat_map(|local| &local.policies);
+        let policies = self.endpoints.get(key).into_iter().flat_map(|active| &active.policies);
         policies.filter_map(|policy| Some((policy, &self.known(policy)?.policy)))
     }
 
     /// A policy, if it is active.
     pub(super) fn active_policy(&self, key: &ResourceKey) -> Option<&Policy> {
-        self.known(key).filter(|known| !known.endpoints.is_empty()).map(|known| &known.policy)
+        self.known(key).filter(|known| known.is_active()).map(|known| &known.policy)
     }
 
     /// A profile, if it is active; the inner option says whether it exists.
@@ -194,9 +214,15 @@ impl Activation {
         self.profiles.get(name).filter(|named| named.references > 0).map(|named| named.profile.as_ref())
     }
 
+    /// Whether a policy has a say about an endpoint that it selects.
+    fn concerns(&self, policy: &ResourceKey, endpoint: &ResourceKey) -> bool {
+        let is_workload = self.endpoint(endpoint).is_some_and(Local::is_workload);
+        !is_workload || self.known(policy).is_some_and(|known| known.policy.concerns_workloads())
+    }
+
     fn start(&mut self, policy: &ResourceKey, endpoint: &ResourceKey) {
-        if let Some(local) = self.endpoints.get_mut(endpoint) {
-            local.policies.insert(policy.clone());
+        if let Some(active) = self.endpoints.get_mut(endpoint) {
+            active.policies.insert(policy.clone());
         }
         let Some(known) = self.policies.find(policy).and_then(|id| self.policies.get_mut(id)) else { return };
         if known.endpoints.is_empty() {

@@ -3,14 +3,16 @@
 //! An object that cannot be used becomes absent, with one problem that says why. Nothing behind this gate sees the datastore's
 //! shapes of policies again, except their rules.
 
+use alloc::string::String;
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 
 use super::diagnostic::Problem;
-use super::scope::{self, NAMESPACE_PREFIX, SERVICE_ACCOUNT, SERVICE_ACCOUNT_PREFIX};
-use crate::net::AsNumber;
+use super::policy::{Admission, Policy};
+use super::scope::{NAMESPACE_PREFIX, SERVICE_ACCOUNT, SERVICE_ACCOUNT_PREFIX};
 use crate::resource::{
-    DEFAULT_TIER, Kind, NAMESPACE_LABEL, NetworkSetSpec, Object, PolicyType, ProfileSpec, Resource, ResourceKey, Rule,
-    TierSpec, WorkloadEndpointSpec, implied_types,
+    HostEndpointSpec, Kind, NAMESPACE_LABEL, NetworkSetSpec, Object, ProfileSpec, Resource, ResourceKey, TierSpec,
+    WorkloadEndpointSpec,
 };
 use crate::selector::Selector;
 use crate::text::Text;
@@ -20,9 +22,10 @@ use crate::update::Update;
 #[derive(Debug)]
 pub(super) enum Admitted {
     Endpoint(Option<Endpoint>),
+    HostEndpoint(Option<HostEndpoint>),
     NetworkSet(Option<NetworkSet>),
-    /// A host, of which the graph only says what is wrong.
-    Node,
+    /// What hosts have in common: pools, nodes, settings of BGP.
+    Network,
     Profile(Option<Profile>),
     Tier(Option<TierSpec>),
     /// With the endpoints that it applies to.
@@ -59,6 +62,10 @@ view!(
     Endpoint, Resource::WorkloadEndpoint(object) => object, WorkloadEndpointSpec
 );
 view!(
+    /// A host endpoint.
+    HostEndpoint, Resource::HostEndpoint(object) => object, HostEndpointSpec
+);
+view!(
     /// A network set of either kind.
     NetworkSet, Resource::NetworkSet(object) | Resource::GlobalNetworkSet(object) => object, NetworkSetSpec
 );
@@ -67,142 +74,60 @@ view!(
     Profile, Resource::Profile(object) => object, ProfileSpec
 );
 
-/// A policy that applies to workloads, of either kind. Tens of thousands are inactive, so it is only a view.
-#[derive(Debug, Clone)]
-pub(super) struct Policy(Arc<Resource>);
-
-impl Policy {
-    pub(super) fn tier(&self) -> &str {
-        self.0.tier().unwrap_or(DEFAULT_TIER)
-    }
-
-    pub(super) fn order(&self) -> Option<f64> {
-        match &*self.0 {
-            Resource::NetworkPolicy(object) => object.spec.order,
-            Resource::GlobalNetworkPolicy(object) => object.spec.order,
-            _ => None,
-        }
-    }
-
-    pub(super) fn governs(&self, direction: PolicyType) -> bool {
-        let types = match &*self.0 {
-            Resource::NetworkPolicy(object) => &object.spec.types,
-            Resource::GlobalNetworkPolicy(object) => &object.spec.types,
-            _ => return false,
-        };
-        if types.is_empty() {
-            let rules = |direction| self.all_rules(direction);
-            return implied_types(rules(PolicyType::Ingress), rules(PolicyType::Egress)).contains(&direction);
-        }
-        types.contains(&direction)
-    }
-
-    /// Rules of a direction; none when it does not govern that direction.
-    pub(super) fn rules(&self, direction: PolicyType) -> &[Rule] {
-        if self.governs(direction) { self.all_rules(direction) } else { &[] }
-    }
-
-    fn all_rules(&self, direction: PolicyType) -> &[Rule] {
-        let (ingress, egress) = match &*self.0 {
-            Resource::NetworkPolicy(object) => (&object.spec.ingress, &object.spec.egress),
-            Resource::GlobalNetworkPolicy(object) => (&object.spec.ingress, &object.spec.egress),
-            _ => return &[],
-        };
-        match direction {
-            PolicyType::Ingress => ingress,
-            PolicyType::Egress => egress,
-        }
-    }
-
-    /// Whether it takes the same place in an endpoint's stacks as another version of itself.
-    pub(super) fn stands_like(&self, other: &Self) -> bool {
-        let directions = |policy: &Self| [PolicyType::Ingress, PolicyType::Egress].map(|one| policy.governs(one));
-        self.tier() == other.tier() && self.order() == other.order() && directions(self) == directions(other)
-    }
-
-    /// Whether it selects the same endpoints as another version of itself, as written.
-    pub(super) fn selects_like(&self, other: &Self) -> bool {
-        match (&*self.0, &*other.0) {
-            (Resource::NetworkPolicy(one), Resource::NetworkPolicy(other)) => {
-                one.spec.selector == other.spec.selector
-                    && one.spec.service_account_selector == other.spec.service_account_selector
-            }
-            (Resource::GlobalNetworkPolicy(one), Resource::GlobalNetworkPolicy(other)) => {
-                one.spec.selector == other.spec.selector
-                    && one.spec.service_account_selector == other.spec.service_account_selector
-                    && one.spec.namespace_selector == other.spec.namespace_selector
-            }
-            _ => false,
-        }
-    }
-}
-
 /// Sorts an update, and says what is wrong with its object.
-pub(super) fn admit(update: &Update) -> (Admitted, Option<Problem>) {
-    let (admitted, problem) = sort(update);
-    let unread = || update.value.as_ref()?.metadata()?.unread.first().cloned();
-    (admitted, problem.or_else(|| unread().map(Problem::Metadata)))
+pub(super) fn admit(update: &Update) -> (Admitted, Vec<Problem>) {
+    let value = update.value.as_ref().filter(|value| value.kind() == update.key.kind());
+    let (admitted, mut problems) = sort(&update.key, value);
+    if update.value.is_some() && value.is_none() {
+        problems.push(Problem::WrongKind);
+    }
+    if problems.is_empty() {
+        let unread = || value?.metadata()?.unread.first().cloned();
+        problems.extend(unread().map(Problem::Metadata));
+    }
+    (admitted, problems)
 }
 
-fn sort(update: &Update) -> (Admitted, Option<Problem>) {
-    let value = update.value.as_ref();
-    let wrong = |found: bool| (value.is_some() && !found).then_some(Problem::WrongKind);
-    match update.key.kind() {
+fn sort(key: &ResourceKey, value: Option<&Arc<Resource>>) -> (Admitted, Vec<Problem>) {
+    let (admitted, problem) = match key.kind() {
         Kind::WorkloadEndpoint => {
             let endpoint = value.and_then(Endpoint::new);
-            let problem = wrong(endpoint.is_some());
             match endpoint.as_ref().and_then(Endpoint::missing_part) {
                 Some(missing) => (Admitted::Endpoint(None), Some(missing)),
-                None => (Admitted::Endpoint(endpoint), problem),
+                None => (Admitted::Endpoint(endpoint), None),
             }
         }
+        Kind::HostEndpoint => (Admitted::HostEndpoint(value.and_then(HostEndpoint::new)), None),
         Kind::NetworkSet | Kind::GlobalNetworkSet => {
             let set = value.and_then(NetworkSet::new);
             let unread = set.as_ref().and_then(|set| set.object()?.spec.unread.as_ref()?.all().next());
-            let problem = wrong(set.is_some()).or_else(|| unread.cloned().map(Problem::Net));
+            let problem = unread.cloned().map(Problem::Net);
             (Admitted::NetworkSet(set), problem)
         }
-        Kind::Profile => {
-            let profile = value.and_then(Profile::new);
-            let problem = wrong(profile.is_some());
-            (Admitted::Profile(profile), problem)
-        }
-        Kind::Node => match value.map(|value| &**value) {
-            Some(Resource::Node(node)) => {
-                let number = node.spec.bgp.as_ref().and_then(|bgp| bgp.as_number);
-                (Admitted::Node, number.is_some_and(AsNumber::is_nobodys).then_some(Problem::NobodysAs))
-            }
-            _ => (Admitted::Node, wrong(false)),
-        },
+        Kind::Profile => (Admitted::Profile(value.and_then(Profile::new)), None),
+        Kind::Node => (Admitted::Network, value.and_then(|node| nobodys_as(node))),
+        Kind::IpPool | Kind::BgpConfiguration => (Admitted::Network, None),
         Kind::Tier => match value.map(|value| &**value) {
             Some(Resource::Tier(object)) => (Admitted::Tier(Some(object.spec.clone())), None),
-            _ => (Admitted::Tier(None), wrong(false)),
+            _ => (Admitted::Tier(None), None),
         },
-        Kind::NetworkPolicy | Kind::GlobalNetworkPolicy => match value.map(|value| policy(&update.key, value)) {
-            Some(Ok(policy)) => (Admitted::Policy(policy), None),
-            Some(Err(problem)) => (Admitted::Policy(None), Some(problem)),
-            None => (Admitted::Policy(None), None),
-        },
+        Kind::NetworkPolicy
+        | Kind::GlobalNetworkPolicy
+        | Kind::StagedNetworkPolicy
+        | Kind::StagedGlobalNetworkPolicy
+        | Kind::StagedKubernetesNetworkPolicy => {
+            let (policy, problems) = value.map_or_else(Admission::default, |value| Policy::admit(key, value));
+            return (Admitted::Policy(policy), problems);
+        }
         _ => (Admitted::Irrelevant, None),
-    }
+    };
+    (admitted, problem.into_iter().collect())
 }
 
-/// `Ok(None)`: it is in order but never applies to workloads.
-fn policy(key: &ResourceKey, source: &Arc<Resource>) -> Result<Option<(Policy, Selector)>, Problem> {
-    let unusable = |(field, error)| Problem::Selector { field, error };
-    let policy = Policy(source.clone());
-    match (&**source, key.namespace()) {
-        (Resource::NetworkPolicy(object), Some(namespace)) => {
-            let selector = scope::network_policy(namespace, &object.spec).map_err(unusable)?;
-            Ok(Some((policy, selector)))
-        }
-        (Resource::GlobalNetworkPolicy(object), None) => {
-            let selector = scope::global_network_policy(&object.spec).map_err(unusable)?;
-            let only_for_hosts = object.spec.do_not_track || object.spec.pre_dnat;
-            Ok((!only_for_hosts).then_some((policy, selector)))
-        }
-        _ => Err(Problem::WrongKind),
-    }
+fn nobodys_as(node: &Resource) -> Option<Problem> {
+    let Resource::Node(node) = node else { return None };
+    let number = node.spec.bgp.as_ref()?.as_number?;
+    number.is_nobodys().then_some(Problem::NobodysAs)
 }
 
 impl Endpoint {
@@ -233,6 +158,18 @@ impl Endpoint {
 
     pub(super) fn profiles(&self) -> impl Iterator<Item = &str> + Clone {
         self.object().into_iter().flat_map(|object| &object.spec.profiles).map(Text::as_str)
+    }
+}
+
+impl HostEndpoint {
+    /// Own labels, as they are written: whoever writes host endpoints rules the hosts.
+    pub(super) fn labels(&self) -> impl Iterator<Item = (&str, &str)> + Clone {
+        let stored = self.object().into_iter().flat_map(|object| &object.metadata.labels);
+        stored.map(|(name, value)| (name.as_str(), value.as_str()))
+    }
+
+    pub(super) fn profiles(&self) -> impl Iterator<Item = &str> + Clone {
+        self.object().into_iter().flat_map(|object| &object.spec.profiles).map(String::as_str)
     }
 }
 

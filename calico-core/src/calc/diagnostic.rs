@@ -1,6 +1,7 @@
 //! What the graph has to say about objects that it cannot use, or not as written.
 
 use alloc::collections::BTreeMap;
+use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
@@ -76,6 +77,57 @@ pub enum Problem {
         /// Its name.
         tier: Arc<str>,
     },
+    /// A rule of a staged policy of Kubernetes cannot be said in Calico's words.
+    #[error("{0}; the rule is left out")]
+    Unconverted(#[source] Fault),
+    /// A policy combines what excludes each other.
+    #[error("{}", .0.describe())]
+    Combination(Combination),
+    /// A policy has a hint that is not known.
+    #[error("its performanceHints name {0}, which is not known; it changes nothing")]
+    UnknownHint(String),
+    /// No interface of this host is the host endpoint's own.
+    #[error("no interface of this host is its own; it polices nothing")]
+    NoHostInterface,
+    /// A host endpoint says neither which interface it is nor which addresses it has.
+    #[error("it has neither interfaceName nor expectedIPs; it polices nothing")]
+    NoInterfaceGiven,
+    /// Another host endpoint of this host, with a smaller name, has the interface.
+    #[error("interface {interface} is taken by {by}, which comes first by name")]
+    HostInterfaceTaken {
+        /// The interface.
+        interface: InterfaceName,
+        /// Who has it.
+        by: ResourceKey,
+    },
+    /// Another host endpoint for all interfaces of this host has a smaller name.
+    #[error("the interfaces that are nobody's are taken by {by}, which comes first by name; it polices nothing")]
+    OthersTaken {
+        /// Who has them.
+        by: ResourceKey,
+    },
+    /// A host endpoint's interface is called like a workload's.
+    #[error("its interface {interface} is called like a workload's, which a host endpoint never polices")]
+    WorkloadInterface {
+        /// The interface.
+        interface: InterfaceName,
+    },
+    /// A host endpoint's interface cannot be called so.
+    #[error("its interfaceName is {0:?}, which no interface is called; it polices nothing")]
+    ImpossibleInterface(String),
+    /// A named port of a host endpoint has a protocol without ports.
+    #[error("its port {0} has no protocol with ports, or no number; rules do not know it")]
+    HostPort(String),
+    /// A floating address that leads nowhere.
+    #[error("its floating address {external} for {internal} is not carried out: {reason}")]
+    Floating {
+        /// The address outside, as written.
+        external: String,
+        /// The workload's, as written.
+        internal: String,
+        /// Why not.
+        reason: &'static str,
+    },
     /// A rule cannot be carried out as written.
     #[error("{} rule {index}: {fault}; the rule {}", direction_name(*.direction), effect.describe())]
     Rule {
@@ -113,15 +165,40 @@ pub enum RuleFault {
     /// HTTP is invisible to the kernel.
     #[error("http conditions cannot be seen by the kernel")]
     Http,
-    /// Endpoints of services are not known.
-    #[error("services conditions are not supported without a source of EndpointSlices")]
+    /// A condition on services that names none: it lacks the name, or the namespace where the policy has none.
+    #[error("its services need a name, and a namespace in what has none itself")]
     Services,
+    /// The ports behind a service are the service's.
+    #[error("services of a destination cannot be combined with ports")]
+    ServicesWithPorts,
     /// There are two IP versions.
     #[error("ipVersion is {0} and must be 4 or 6")]
     IpVersion(u8),
     /// An ICMP code means nothing without its type.
     #[error("an ICMP code needs a type")]
     IcmpCodeWithoutType,
+}
+
+/// What a global policy combines although it excludes each other. The API takes none of them, and rules of a stored one allow nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Combination {
+    /// It counts as `doNotTrack`.
+    UntrackedPreDnat,
+    /// Only its ingress rules are carried out.
+    EgressPreDnat,
+    /// Forwarded traffic meets it all the same.
+    NotOnForward,
+}
+
+impl Combination {
+    const fn describe(self) -> &'static str {
+        match self {
+            Self::UntrackedPreDnat => "doNotTrack and preDNAT exclude each other; it counts as doNotTrack",
+            Self::EgressPreDnat => "a preDNAT policy cannot govern Egress, and does not",
+            Self::NotOnForward => "doNotTrack and preDNAT need applyOnForward, and forwarded traffic meets them anyway",
+        }
+    }
 }
 
 /// How a faulty rule fails closed.

@@ -1,26 +1,30 @@
-//! The graph: wiring of the nodes, and the flush.
+//! The graph: wiring of the nodes, and what goes in.
+
+mod flush;
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
-use alloc::vec;
 use alloc::vec::Vec;
 use core::{mem, net::IpAddr};
 
-use super::active_rules::{Activation, Dirty};
+use super::active_rules::Activation;
 use super::addresses::Addresses;
-use super::admit::{self, Admitted, Endpoint, Profile};
+use super::admit::{self, Admitted, Profile};
+use super::describe;
 use super::diagnostic::{Diagnostics, Finder, Problem};
 use super::dispatch::Dispatch;
-use super::event::{
-    ActiveEndpoint, ActiveEntity, ActiveRule, ActiveRules, EndpointId, Event, PolicyId, ProfileId, SetId, Stack,
-};
+use super::event::{ActiveEndpoint, ActiveHostEndpoint};
+use super::host_endpoints::{self, HostEndpoints};
 use super::ip_set::IpSets;
+use super::local::Local;
+use super::network::Networks;
 use super::policy_order::PolicyOrder;
-use super::rule_scan::{self, Scan};
-use super::sequence::Batch;
-use crate::net::{Cidr, InterfaceName};
-use crate::resource::{Action, DEFAULT_ALLOW_PROFILE, Kind, PolicyType, ResourceKey};
+use super::services::Services;
+use crate::net::InterfaceName;
+use crate::resource::{DEFAULT_ALLOW_PROFILE, Kind, ResourceKey};
+use crate::service::{EndpointSlice, EndpointSliceKey};
 use crate::update::Update;
+use flush::Sent;
 
 /// Calculates what one host must enforce, change by change.
 ///
@@ -38,21 +42,18 @@ use crate::update::Update;
 pub struct Graph {
     dispatch: Dispatch,
     addresses: Addresses,
+    hosts: HostEndpoints,
     activation: Activation,
     order: PolicyOrder,
     sets: IpSets,
+    services: Services,
+    network: Networks,
     diagnostics: Diagnostics,
     policies: BTreeMap<ResourceKey, Sent>,
     profiles: BTreeMap<Arc<str>, Sent>,
     endpoints: BTreeMap<ResourceKey, Arc<ActiveEndpoint>>,
+    host_endpoints: BTreeMap<ResourceKey, Arc<ActiveHostEndpoint>>,
     departed: BTreeSet<IpAddr>,
-}
-
-/// Rules as the renderer knows them, and the sets that they hold.
-#[derive(Debug)]
-struct Sent {
-    rules: Arc<ActiveRules>,
-    sets: Vec<SetId>,
 }
 
 impl Graph {
@@ -61,7 +62,8 @@ impl Graph {
         Self::of(Some(host))
     }
 
-    /// A graph for all hosts at once: each endpoint of the cluster is active. For whoever asks about any flow, and enforces none.
+    /// A graph for all hosts at once: each endpoint of the cluster is active. For whoever asks about any flow, and enforces none. Of
+    /// interfaces it knows nothing: a host endpoint has the one that it names, and none where only its addresses are given.
     pub fn of_cluster() -> Self {
         Self::of(None)
     }
@@ -70,13 +72,17 @@ impl Graph {
         let mut graph = Self {
             dispatch: Dispatch::new(host),
             addresses: Addresses::default(),
+            hosts: HostEndpoints::new(host),
             activation: Activation::default(),
             order: PolicyOrder::default(),
             sets: IpSets::default(),
+            services: Services::default(),
+            network: Networks::default(),
             diagnostics: Diagnostics::default(),
             policies: BTreeMap::new(),
             profiles: BTreeMap::new(),
             endpoints: BTreeMap::new(),
+            host_endpoints: BTreeMap::new(),
             departed: BTreeSet::new(),
         };
         graph.set_profile(&DEFAULT_ALLOW_PROFILE.into(), None);
@@ -87,26 +93,44 @@ impl Graph {
     /// first update.
     #[must_use]
     pub fn with_workload_prefixes(mut self, prefixes: Vec<InterfaceName>) -> Self {
-        self.dispatch.set_prefixes(prefixes);
+        self.dispatch.set_prefixes(prefixes.clone());
+        self.hosts.set_prefixes(prefixes);
+        self
+    }
+
+    /// Interfaces whose addresses do not tell which host endpoint has them, instead of `kube-ipvs0` (upstream's `InterfaceExclude`, as far
+    /// as it gives names). To be given before the first interface.
+    #[must_use]
+    pub fn with_excluded_interfaces(mut self, excluded: Vec<InterfaceName>) -> Self {
+        self.hosts.set_excluded(excluded);
         self
     }
 
     /// Takes in the new state of one key. Cheap: the work is done by the next flush.
     pub fn handle_update(&mut self, update: &Update) {
-        let (admitted, problem) = admit::admit(update);
+        let (admitted, mut problems) = admit::admit(update);
+        if let Admitted::HostEndpoint(Some(endpoint)) = &admitted {
+            problems.extend(describe::unknown_ports(endpoint));
+        }
         let key = &update.key;
         if !matches!(admitted, Admitted::Irrelevant) {
-            self.diagnostics.set(key, Finder::Admit, problem.into_iter().collect());
+            self.diagnostics.set(key, Finder::Admit, problems);
         }
         match admitted {
             Admitted::Endpoint(endpoint) => {
                 self.sets.set_endpoint(key, endpoint.as_ref());
                 for (key, change) in self.dispatch.update(key, endpoint.as_ref(), &mut self.diagnostics) {
                     self.addresses.update(&key, change.as_ref(), &mut self.diagnostics);
-                    self.activation.set_endpoint(&key, change);
+                    self.activation.set_endpoint(&key, change.map(Local::Workload));
                 }
             }
+            Admitted::HostEndpoint(endpoint) => {
+                self.sets.set_host_endpoint(key, endpoint.as_ref());
+                let changes = self.hosts.update(key, endpoint.as_ref(), &mut self.diagnostics);
+                self.take_in(changes);
+            }
             Admitted::NetworkSet(set) => self.sets.set_network_set(key, set.as_ref()),
+            Admitted::Network => self.network.handle_update(update),
             Admitted::Profile(profile) => {
                 let ResourceKey::Named { name, .. } = key else { return };
                 self.set_profile(name, profile);
@@ -118,28 +142,20 @@ impl Graph {
                 }
             }
             Admitted::Policy(policy) => self.activation.set_policy(key, policy),
-            Admitted::Node | Admitted::Irrelevant => {}
+            Admitted::Irrelevant => {}
         }
     }
 
-    /// Works out everything since the last flush. The events are in an order that is safe to carry out (see
-    /// [`super::event`]); what came and went in between is not mentioned.
-    pub fn flush(&mut self) -> Vec<Event> {
-        let mut batch = Batch::default();
-        self.activation.settle();
-        let Dirty { endpoints, policies, profiles } = self.activation.take_dirty();
-        for key in policies {
-            self.flush_policy(key, &mut batch);
-        }
-        for name in profiles {
-            self.flush_profile(name, &mut batch);
-        }
-        (batch.sets, batch.sets_removed) = self.sets.flush();
-        for key in endpoints {
-            self.flush_endpoint(key, &mut batch);
-        }
-        self.order.forget_unused();
-        batch.into_events()
+    /// Takes in the new state of one endpoint slice; none means that it is absent.
+    pub fn set_endpoint_slice(&mut self, key: &EndpointSliceKey, slice: Option<Arc<EndpointSlice>>) {
+        self.services.set_slice(key, slice);
+    }
+
+    /// Takes in what is known of an interface of this host: all its addresses, or none if there is no such interface. Those of
+    /// workloads are no concern.
+    pub fn set_interface(&mut self, name: InterfaceName, addresses: Option<&[IpAddr]>) {
+        let changes = self.hosts.set_interface(name, addresses, &mut self.diagnostics);
+        self.take_in(changes);
     }
 
     /// Addresses that their workload had no more, at some time since the last call: the connections of whoever has them next are not
@@ -163,6 +179,12 @@ impl Graph {
         self.diagnostics.revision()
     }
 
+    fn take_in(&mut self, changes: Vec<host_endpoints::Change>) {
+        for (key, endpoint) in changes {
+            self.activation.set_endpoint(&key, endpoint.map(Local::Host));
+        }
+    }
+
     fn set_profile(&mut self, name: &Arc<str>, profile: Option<Profile>) {
         let built_in = || Kind::Profile.is_built_in(name).then(Profile::default_allow).flatten();
         let profile = profile.or_else(built_in);
@@ -171,129 +193,4 @@ impl Graph {
         self.sets.set_profile_labels(name, pairs);
         self.activation.set_profile(name, profile);
     }
-
-    fn flush_policy(&mut self, key: ResourceKey, batch: &mut Batch) {
-        let former = self.policies.remove(&key);
-        let scan = self.activation.active_policy(&key).map(|policy| {
-            let rules = |direction| policy.rules(direction);
-            rule_scan::scan(key.namespace(), rules(PolicyType::Ingress), rules(PolicyType::Egress))
-        });
-        let problems = scan.as_ref().map(|scan| scan.problems.clone());
-        self.diagnostics.set(&key, Finder::Scan, problems.unwrap_or_default());
-        let sent = scan.map(|scan| self.hold(scan));
-        let id = PolicyId(key.clone());
-        match (&former, &sent) {
-            (Some(former), Some(sent)) if former.rules == sent.rules => {}
-            (_, Some(sent)) => batch.policies.push(Event::PolicySet { id, rules: sent.rules.clone() }),
-            (Some(_), None) => batch.policies_removed.push(Event::PolicyRemoved(id)),
-            (None, None) => {}
-        }
-        self.policies.extend(sent.map(|sent| (key, sent)));
-        self.let_go(former);
-    }
-
-    fn flush_profile(&mut self, name: Arc<str>, batch: &mut Batch) {
-        let former = self.profiles.remove(&name);
-        let active = self.activation.active_profile(&name);
-        let scan = active.map(|profile| match profile.and_then(|profile| profile.object()) {
-            Some(object) => rule_scan::scan(None, &object.spec.ingress, &object.spec.egress),
-            None => Scan { rules: deny_all(), problems: vec![Problem::MissingProfile], ..Scan::default() },
-        });
-        let problems = scan.as_ref().map(|scan| scan.problems.clone());
-        self.diagnostics.set(&ResourceKey::cluster(Kind::Profile, &name), Finder::Scan, problems.unwrap_or_default());
-        let sent = scan.map(|scan| self.hold(scan));
-        let id = ProfileId(name.clone());
-        match (&former, &sent) {
-            (Some(former), Some(sent)) if former.rules == sent.rules => {}
-            (_, Some(sent)) => batch.profiles.push(Event::ProfileSet { id, rules: sent.rules.clone() }),
-            (Some(_), None) => batch.profiles_removed.push(Event::ProfileRemoved(id)),
-            (None, None) => {}
-        }
-        self.profiles.extend(sent.map(|sent| (name, sent)));
-        self.let_go(former);
-    }
-
-    fn flush_endpoint(&mut self, key: ResourceKey, batch: &mut Batch) {
-        let active = self.active_endpoint(&key);
-        let former = self.endpoints.remove(&key);
-        if let Some(former) = &former {
-            let stays = active.as_ref().filter(|active| active.interface == former.interface);
-            let gone = former.addresses.iter().filter(|net| !stays.is_some_and(|stays| stays.addresses.contains(net)));
-            self.departed.extend(gone.map(Cidr::address));
-        }
-        let id = EndpointId(key.clone());
-        match (former, active) {
-            (Some(former), Some(active)) if *former == active => {
-                self.endpoints.insert(key, former);
-            }
-            (_, Some(active)) => {
-                let endpoint = Arc::new(active);
-                batch.endpoints.push(Event::EndpointSet { id, endpoint: endpoint.clone() });
-                self.endpoints.insert(key, endpoint);
-            }
-            (Some(_), None) => batch.endpoints_removed.push(Event::EndpointRemoved(id)),
-            (None, None) => {}
-        }
-    }
-
-    fn active_endpoint(&mut self, key: &ResourceKey) -> Option<ActiveEndpoint> {
-        let Some(endpoint) = self.activation.endpoint(key) else {
-            self.diagnostics.set(key, Finder::Order, Vec::new());
-            return None;
-        };
-        let sorted = self.order.sort(self.activation.policies_of(key));
-        let mut missing = Vec::new();
-        for tier in sorted.iter().map(|placed| placed.policy.tier()).filter(|tier| !self.order.has_tier(tier)) {
-            let problem = Problem::MissingTier { tier: tier.into() };
-            if !missing.contains(&problem) {
-                missing.push(problem);
-            }
-        }
-        self.diagnostics.set(key, Finder::Order, missing);
-        let profiles: Vec<ProfileId> = endpoint.profiles().map(|name| ProfileId(name.into())).collect();
-        let ingress = self.order.stack(&sorted, &profiles, PolicyType::Ingress);
-        let egress = self.order.stack(&sorted, &profiles, PolicyType::Egress);
-        describe(endpoint, ingress, egress)
-    }
-
-    /// Refers to the sets of scanned rules.
-    fn hold(&mut self, scan: Scan) -> Sent {
-        let sets = scan.sets.iter().map(|definition| self.sets.acquire(definition)).collect();
-        Sent { rules: Arc::new(scan.rules), sets }
-    }
-
-    fn let_go(&mut self, sent: Option<Sent>) {
-        for id in sent.into_iter().flat_map(|sent| sent.sets) {
-            self.sets.release(id);
-        }
-    }
-}
-
-fn describe(endpoint: &Endpoint, ingress: Arc<Stack>, egress: Arc<Stack>) -> Option<ActiveEndpoint> {
-    let spec = &endpoint.object()?.spec;
-    Some(ActiveEndpoint {
-        interface: spec.interface_name?,
-        mac: spec.mac,
-        addresses: spec.addresses().collect(),
-        allowed_sources: spec.allow_spoofed_source_prefixes.clone(),
-        floating: Vec::new(),
-        qos: None,
-        ingress,
-        egress,
-    })
-}
-
-/// What a profile that does not exist does.
-fn deny_all() -> ActiveRules {
-    let deny = ActiveRule {
-        action: Action::Deny,
-        family: None,
-        protocol: None,
-        not_protocol: None,
-        icmp: None,
-        not_icmp: None,
-        source: ActiveEntity::default(),
-        destination: ActiveEntity::default(),
-    };
-    ActiveRules { tier: None, ingress: vec![deny.clone()], egress: vec![deny] }
 }

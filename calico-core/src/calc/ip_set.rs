@@ -13,7 +13,7 @@ use core::net::IpAddr;
 
 use hashbrown::HashMap;
 
-use super::admit::{Endpoint, NetworkSet};
+use super::admit::{Endpoint, HostEndpoint, NetworkSet};
 use super::arena::Arena;
 use super::event::{Event, Member, SetId};
 use super::member::{NetMembers, PortMembers, halves};
@@ -89,6 +89,21 @@ impl IpSets {
         let addresses: Vec<_> = object.spec.addresses().collect();
         let contribution = Contribution::new(&addresses, ports.collect());
         self.set_entity(key, endpoint.labels(key), endpoint.profiles(), contribution);
+    }
+
+    /// Its addresses are those that are expected on it, whatever its interfaces have.
+    pub(super) fn set_host_endpoint(&mut self, key: &ResourceKey, endpoint: Option<&HostEndpoint>) {
+        let Some((endpoint, object)) = endpoint.and_then(|endpoint| Some((endpoint, endpoint.object()?))) else {
+            return self.remove_entity(key);
+        };
+        let ports = object.spec.ports.iter().filter_map(|port| {
+            let protocol = port.protocol.filter(|protocol| protocol.has_ports() && !port.name.is_empty())?;
+            Some(ItemPort { name: port.name.as_str().into(), protocol: protocol.number(), port: port.port? })
+        });
+        let addresses: Vec<_> =
+            object.spec.expected_ips.iter().map(|address| Cidr::host(address.to_canonical())).collect();
+        let contribution = Contribution::new(&addresses, ports.collect());
+        self.set_entity(key, endpoint.labels(), endpoint.profiles(), contribution);
     }
 
     pub(super) fn set_network_set(&mut self, key: &ResourceKey, set: Option<&NetworkSet>) {

@@ -18,18 +18,24 @@ mod active_rules;
 mod addresses;
 mod admit;
 mod arena;
+mod describe;
 mod diagnostic;
 mod dispatch;
 pub mod event;
 mod graph;
+mod host_endpoints;
 mod ip_set;
+mod local;
 mod member;
+mod network;
+mod policy;
 mod policy_order;
 mod rule_scan;
 mod scope;
 mod sequence;
+mod services;
 
-pub use diagnostic::{Problem, RuleEffect, RuleFault};
+pub use diagnostic::{Combination, Problem, RuleEffect, RuleFault};
 pub use graph::Graph;
 
 #[cfg(test)]

@@ -2,7 +2,8 @@
 //!
 //! Order of tiers: those that exist before those that are only named, then by order (absent last), then by name. Order of
 //! policies in a tier: by order (absent last), then by the text `name/namespace/kind`, which users see as the tie-break.
-//! A tier is in a stack only if one of its policies governs that direction of that endpoint.
+//! A tier is in a stack only if one of its policies governs that direction of that endpoint. It ends in Pass where all of those are
+//! staged, and where they stand before the policies proper (`doNotTrack`, `preDNAT`).
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -10,8 +11,9 @@ use core::cmp::Ordering;
 
 use hashbrown::{HashMap, HashSet};
 
-use super::admit::Policy;
-use super::event::{PolicyId, ProfileId, Stack, StackTier};
+use super::diagnostic::Problem;
+use super::event::{Directions, PolicyId, ProfileId, Stack, StackTier};
+use super::policy::{List, Policy};
 use crate::resource::{DefaultAction, PolicyType, ResourceKey, TierSpec};
 
 /// The node.
@@ -32,9 +34,16 @@ impl PolicyOrder {
         }
     }
 
-    /// Whether a tier exists.
-    pub(super) fn has_tier(&self, name: &str) -> bool {
-        self.tiers.contains_key(name)
+    /// Tiers of policies that do not exist.
+    pub(super) fn missing_tiers(&self, sorted: &[Placed<'_>]) -> Vec<Problem> {
+        let mut missing = Vec::new();
+        for tier in sorted.iter().map(|placed| placed.policy.tier()).filter(|tier| !self.tiers.contains_key(*tier)) {
+            let problem = Problem::MissingTier { tier: tier.into() };
+            if !missing.contains(&problem) {
+                missing.push(problem);
+            }
+        }
+        missing
     }
 
     /// The policies of an endpoint in order.
@@ -44,19 +53,36 @@ impl PolicyOrder {
         placed
     }
 
-    /// One direction's stack; equal stacks are one value.
-    pub(super) fn stack(&mut self, sorted: &[Placed<'_>], profiles: &[ProfileId], direction: PolicyType) -> Arc<Stack> {
+    /// Both directions' stacks of a list.
+    pub(super) fn stacks(&mut self, sorted: &[Placed<'_>], profiles: &[ProfileId], list: List) -> Directions {
+        Directions {
+            ingress: self.stack(sorted, profiles, list, PolicyType::Ingress),
+            egress: self.stack(sorted, profiles, list, PolicyType::Egress),
+        }
+    }
+
+    /// One direction's stack of a list; equal stacks are one value.
+    pub(super) fn stack(
+        &mut self,
+        sorted: &[Placed<'_>],
+        profiles: &[ProfileId],
+        list: List,
+        direction: PolicyType,
+    ) -> Arc<Stack> {
         let mut tiers: Vec<StackTier> = Vec::new();
-        for Placed { key, policy } in sorted.iter().filter(|placed| placed.policy.governs(direction)) {
+        let stands = |policy: &Policy| policy.stands_in(list) && policy.governs(direction);
+        for Placed { key, policy } in sorted.iter().filter(|placed| stands(placed.policy)) {
             let id = PolicyId((*key).clone());
-            match tiers.last_mut().filter(|tier| *tier.name == *policy.tier()) {
-                Some(tier) => tier.policies.push(id),
-                None => tiers.push(StackTier {
-                    name: policy.tier().into(),
-                    policies: alloc::vec![id],
-                    default_action: self.default_action(policy.tier()),
-                }),
+            let name = policy.tier();
+            if tiers.last().is_none_or(|tier| *tier.name != *name) {
+                let default_action = DefaultAction::Pass;
+                tiers.push(StackTier { name: name.into(), policies: Vec::new(), default_action });
             }
+            let Some(tier) = tiers.last_mut() else { continue };
+            if matches!(list, List::Normal | List::Forward) && !policy.is_staged() {
+                tier.default_action = self.default_action(name);
+            }
+            tier.policies.push(id);
         }
         let stack = Stack { tiers, profiles: profiles.to_vec() };
         match self.stacks.get(&stack) {

@@ -3,7 +3,7 @@
 //! A rule that cannot be carried out as written fails closed, and says so: a Deny loses the condition and denies more; so does a
 //! Pass, which becomes a Deny, for without it a later Allow of its tier would let through what the Pass would have handed to the
 //! tiers that follow; any other is left out. That holds for what the stored rule has and this version does not understand, for selectors that do not
-//! parse, for HTTP (which the kernel cannot see) and for services (whose endpoints nothing here knows yet).
+//! parse, for HTTP (which the kernel cannot see) and for services that cannot be told.
 
 use alloc::format;
 use alloc::string::String;
@@ -12,9 +12,10 @@ use alloc::vec::Vec;
 use super::diagnostic::{Problem, RuleEffect, RuleFault};
 use super::event::{ActiveEntity, ActiveRule, ActiveRules, IpSetKind, SetId};
 use super::scope::{self, Peers};
+use super::services::{Service, ServiceSet};
 use crate::few::Few;
 use crate::net::{Family, Port, PortRange, Protocol};
-use crate::resource::{Action, EntityRule, Icmp, PolicyType, Rule};
+use crate::resource::{Action, EntityRule, Icmp, PolicyType, Rule, ServiceMatch};
 use crate::selector::{Selector, unique_digest, unique_id};
 
 /// What a set is made of.
@@ -51,9 +52,7 @@ impl Definition {
                 unique_digest("n", &format!("{selector},{protocol},{}", port.names.join(",")))
             }
         };
-        let mut octets = [0; 16];
-        octets.iter_mut().zip(digest).for_each(|(octet, byte)| *octet = byte);
-        SetId::new(octets)
+        set_id(digest)
     }
 
     pub(super) const fn kind(&self) -> IpSetKind {
@@ -61,12 +60,26 @@ impl Definition {
     }
 }
 
+/// The id of a set with that digest.
+pub(super) fn set_id(digest: [u8; 28]) -> SetId {
+    let mut octets = [0; 16];
+    octets.iter_mut().zip(digest).for_each(|(octet, byte)| *octet = byte);
+    SetId::new(octets)
+}
+
 /// A policy's or profile's rules, the sets that they refer to, and what is wrong with them.
 #[derive(Debug, Default)]
 pub(super) struct Scan {
     pub(super) rules: ActiveRules,
-    pub(super) sets: Vec<Definition>,
+    pub(super) sets: Refs,
     pub(super) problems: Vec<Problem>,
+}
+
+/// Sets by what they are made of.
+#[derive(Debug, Default)]
+pub(super) struct Refs {
+    pub(super) selected: Vec<Definition>,
+    pub(super) services: Vec<ServiceSet>,
 }
 
 /// Scans the rules of a policy in a namespace, or of a global one or a profile.
@@ -75,7 +88,7 @@ pub(super) fn scan(namespace: Option<&str>, ingress: &[Rule], egress: &[Rule]) -
     let mut problems = Few::default();
     for (direction, rules) in [(PolicyType::Ingress, ingress), (PolicyType::Egress, egress)] {
         let scanned = rules.iter().enumerate().filter_map(|(index, rule)| {
-            let scanner = Scanner { namespace, rule, faults: Vec::new(), sets: Vec::new() };
+            let scanner = Scanner { namespace, rule, faults: Vec::new(), sets: Refs::default() };
             scanner.run(direction, index, &mut scan.sets, &mut problems)
         });
         let scanned = scanned.collect();
@@ -93,7 +106,7 @@ struct Scanner<'a> {
     namespace: Option<&'a str>,
     rule: &'a Rule,
     faults: Vec<RuleFault>,
-    sets: Vec<Definition>,
+    sets: Refs,
 }
 
 impl Scanner<'_> {
@@ -101,12 +114,13 @@ impl Scanner<'_> {
         mut self,
         direction: PolicyType,
         index: usize,
-        sets: &mut Vec<Definition>,
+        sets: &mut Refs,
         problems: &mut Few<Problem>,
     ) -> Option<ActiveRule> {
         let mut rule = self.scan();
         if self.faults.is_empty() {
-            sets.extend(self.sets);
+            sets.selected.extend(self.sets.selected);
+            sets.services.extend(self.sets.services);
             return Some(rule);
         }
         let effect = match rule.action {
@@ -125,7 +139,8 @@ impl Scanner<'_> {
         rule.destination.not_port_sets.clear();
         let lists = [&rule.source, &rule.destination].map(|entity| [&entity.sets, &entity.not_sets, &entity.port_sets]);
         let refers = |id| lists.as_flattened().iter().any(|list| list.contains(&id));
-        sets.extend(self.sets.into_iter().filter(|definition| refers(definition.id())));
+        sets.selected.extend(self.sets.selected.into_iter().filter(|definition| refers(definition.id())));
+        sets.services.extend(self.sets.services.into_iter().filter(|definition| refers(definition.id())));
         Some(rule)
     }
 
@@ -144,8 +159,8 @@ impl Scanner<'_> {
             not_protocol: rule.not_protocol.map(Protocol::number),
             icmp: self.icmp(rule.icmp),
             not_icmp: self.icmp(rule.not_icmp),
-            source: self.entity(&rule.source),
-            destination: self.entity(&rule.destination),
+            source: self.entity(&rule.source, IpSetKind::Net),
+            destination: self.entity(&rule.destination, IpSetKind::AddrPort),
         }
     }
 
@@ -175,10 +190,9 @@ impl Scanner<'_> {
         }
     }
 
-    fn entity(&mut self, entity: &EntityRule) -> ActiveEntity {
-        if entity.services.is_some() {
-            self.faults.push(RuleFault::Services);
-        }
+    /// `behind` says what of a service's endpoints counts on this side: of a source the address, of a destination the port as well.
+    fn entity(&mut self, entity: &EntityRule, behind: IpSetKind) -> ActiveEntity {
+        let service = entity.services.as_ref().and_then(|services| self.service_set(services, entity, behind));
         let peers = scope::peers(self.namespace, entity).unwrap_or_else(|(field, error)| {
             self.faults.push(RuleFault::Selector { field, error });
             Peers::default()
@@ -189,13 +203,17 @@ impl Scanner<'_> {
         // Members of the named ports' sets are filtered by the selector already; numbers are not.
         let redundant = ports.is_empty() && !names.is_empty();
         let positive = peers.positive.filter(|_| !redundant);
+        let (behind_address, behind_port) = match behind {
+            IpSetKind::Net => (service, None),
+            IpSetKind::AddrPort => (None, service),
+        };
         ActiveEntity {
             nets: entity.nets.clone(),
             not_nets: entity.not_nets.clone(),
-            sets: positive.map(|selector| self.selector_set(selector)).into_iter().collect(),
+            sets: positive.map(|selector| self.selector_set(selector)).into_iter().chain(behind_address).collect(),
             not_sets: peers.negative.map(|selector| self.selector_set(selector)).into_iter().collect(),
             ports,
-            port_sets: self.port_set(&filter, names).into_iter().collect(),
+            port_sets: self.port_set(&filter, names).into_iter().chain(behind_port).collect(),
             not_ports,
             not_port_sets: self.port_set(&filter, not_names).into_iter().collect(),
         }
@@ -215,6 +233,24 @@ impl Scanner<'_> {
         (numbers, names)
     }
 
+    /// The ports behind a service are alternatives to others of the rule, so they stand alone.
+    fn service_set(&mut self, services: &ServiceMatch, entity: &EntityRule, kind: IpSetKind) -> Option<SetId> {
+        let namespace = Some(services.namespace.as_str()).filter(|namespace| !namespace.is_empty());
+        let Some(namespace) = namespace.or(self.namespace).filter(|_| !services.name.is_empty()) else {
+            self.faults.push(RuleFault::Services);
+            return None;
+        };
+        if kind == IpSetKind::AddrPort && !entity.ports.is_empty() {
+            self.faults.push(RuleFault::ServicesWithPorts);
+            return None;
+        }
+        let service = Service { namespace: namespace.into(), name: services.name.as_str().into() };
+        let definition = ServiceSet { service, kind };
+        let id = definition.id();
+        self.sets.services.push(definition);
+        Some(id)
+    }
+
     fn selector_set(&mut self, selector: Selector) -> SetId {
         self.refer(Definition { selector, port: None })
     }
@@ -229,7 +265,7 @@ impl Scanner<'_> {
 
     fn refer(&mut self, definition: Definition) -> SetId {
         let id = definition.id();
-        self.sets.push(definition);
+        self.sets.selected.push(definition);
         id
     }
 }

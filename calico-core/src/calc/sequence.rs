@@ -10,6 +10,7 @@ pub(super) struct Batch {
     pub(super) sets: Vec<Event>,
     pub(super) policies: Vec<Event>,
     pub(super) profiles: Vec<Event>,
+    pub(super) network: Vec<Event>,
     pub(super) endpoints: Vec<Event>,
     pub(super) endpoints_removed: Vec<Event>,
     pub(super) profiles_removed: Vec<Event>,
@@ -24,6 +25,8 @@ impl Batch {
         let rest = [
             self.policies,
             self.profiles,
+            // What leaves a workload is masqueraded from its first packet on.
+            self.network,
             self.endpoints,
             self.endpoints_removed,
             self.profiles_removed,

@@ -4,39 +4,77 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::{String, ToString};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use std::{format, println, vec};
+use std::{format, vec};
 
-use super::event::{EndpointId, Event, Member, PolicyId, ProfileId, SetId, Stack};
+mod fields;
+mod hosts;
+mod random;
+mod services;
+mod staged;
+
+use core::net::IpAddr;
+
+use super::event::{ActiveHostEndpoint, EndpointId, Event, HostInterfaces, Member, PolicyId, ProfileId, SetId, Stack};
 use super::{Graph, Problem};
-use crate::net::{Port, Protocol};
+use crate::net::{InterfaceName, Port, Protocol};
 use crate::resource::{
     Action, DefaultAction, EndpointPort, EntityRule, HttpMatch, Kind, Metadata, NetworkPolicySpec, NetworkSetSpec,
     Object, PolicyType, ProfileSpec, Resource, ResourceKey, Rule, Tier, TierSpec, WorkloadEndpointSpec,
 };
-use crate::testing::{Generator, HOST, Random};
+use crate::service::{EndpointSlice, EndpointSliceKey};
+use crate::testing::HOST;
 use crate::update::Update;
 use crate::verdict::ActiveState;
 
 type Objects = BTreeMap<ResourceKey, Arc<Resource>>;
 
+/// All that a graph is told.
+#[derive(Debug, Clone, Default, PartialEq)]
+struct Inputs {
+    objects: Objects,
+    interfaces: BTreeMap<InterfaceName, Vec<IpAddr>>,
+    slices: BTreeMap<EndpointSliceKey, Arc<EndpointSlice>>,
+}
+
+/// A change of it.
+#[derive(Debug, Clone)]
+enum Input {
+    Object(Update),
+    Interface(InterfaceName, Option<Vec<IpAddr>>),
+    Slice(EndpointSliceKey, Option<Arc<EndpointSlice>>),
+}
+
 /// A graph with the sum of its events. Every event is checked against what came before it.
 struct Rig {
     graph: Graph,
     state: ActiveState,
-    objects: Objects,
+    inputs: Inputs,
 }
 
 impl Rig {
     fn new() -> Self {
-        Self { graph: Graph::new(HOST), state: ActiveState::default(), objects: Objects::new() }
+        Self { graph: Graph::new(HOST), state: ActiveState::default(), inputs: Inputs::default() }
     }
 
     fn update(&mut self, update: Update) {
-        self.graph.handle_update(&update);
-        match update.value {
-            Some(value) => self.objects.insert(update.key, value),
-            None => self.objects.remove(&update.key),
-        };
+        self.take(Input::Object(update));
+    }
+
+    fn take(&mut self, input: Input) {
+        match input {
+            Input::Object(update) => {
+                self.graph.handle_update(&update);
+                note(&mut self.inputs.objects, update.key, update.value);
+            }
+            Input::Interface(name, addresses) => {
+                self.graph.set_interface(name, addresses.as_deref());
+                note(&mut self.inputs.interfaces, name, addresses);
+            }
+            Input::Slice(key, slice) => {
+                self.graph.set_endpoint_slice(&key, slice.clone());
+                note(&mut self.inputs.slices, key, slice);
+            }
+        }
     }
 
     fn flush(&mut self) -> Vec<Event> {
@@ -80,27 +118,55 @@ impl Rig {
             Event::ProfileRemoved(id) => assert!(!referenced_profiles(state).contains(id), "{id:?} is referred to"),
             Event::EndpointSet { id, endpoint } => {
                 assert_ne!(state.endpoints.get(id), Some(endpoint), "nothing new");
-                for stack in [&endpoint.ingress, &endpoint.egress] {
-                    let mut policies = stack.tiers.iter().flat_map(|tier| &tier.policies);
-                    assert!(policies.all(|policy| state.policies.contains_key(policy)), "{id:?}");
-                    assert!(stack.profiles.iter().all(|profile| state.profiles.contains_key(profile)), "{id:?}");
-                    assert!(stack.tiers.iter().all(|tier| !tier.policies.is_empty()));
-                }
+                self.check_stacks(&format!("{id:?}"), [&endpoint.ingress, &endpoint.egress]);
             }
             Event::EndpointRemoved(id) => assert!(state.endpoints.contains_key(id)),
             Event::HostEndpointSet { id, endpoint } => {
                 assert_ne!(state.host_endpoints.get(id), Some(endpoint), "nothing new");
+                self.check_stacks(&format!("{id:?}"), host_stacks(endpoint));
+                if let HostInterfaces::Named(names) = &endpoint.interfaces {
+                    assert!(!names.is_empty() && names.is_sorted(), "{endpoint:?}");
+                }
             }
             Event::HostEndpointRemoved(id) => assert!(state.host_endpoints.contains_key(id)),
             Event::NetworkSet(network) => assert_ne!(state.network, *network, "nothing new"),
         }
     }
 
-    /// After a flush nothing is active that nothing needs.
+    fn check_stacks<'a>(&self, whose: &str, stacks: impl IntoIterator<Item = &'a Arc<Stack>>) {
+        for stack in stacks {
+            let mut policies = stack.tiers.iter().flat_map(|tier| &tier.policies);
+            assert!(policies.all(|policy| self.state.policies.contains_key(policy)), "{whose}");
+            assert!(stack.profiles.iter().all(|profile| self.state.profiles.contains_key(profile)), "{whose}");
+            for tier in &stack.tiers {
+                assert!(!tier.policies.is_empty());
+                let all_staged = tier.policies.iter().all(PolicyId::is_staged);
+                assert!(!all_staged || tier.default_action == DefaultAction::Pass, "{whose}: {tier:?}");
+                let in_tier = |id: &PolicyId| self.state.policies[id].tier.as_ref() == Some(&tier.name);
+                assert!(tier.policies.iter().all(in_tier), "{whose}: {tier:?}");
+            }
+        }
+    }
+
+    /// After a flush nothing is active that nothing needs, and no interface is two host endpoints'.
     fn check_needed(&self) {
         let state = &self.state;
         assert_eq!(state.sets.keys().copied().collect::<BTreeSet<_>>(), referenced_sets(state));
-        assert_eq!(state.policies.keys().cloned().collect::<BTreeSet<_>>(), referenced_policies(state));
+        let needed =
+            self.inputs.objects.iter().filter(|(_, object)| is_needed_everywhere(object) || stands_nowhere(object));
+        let policies: BTreeSet<_> =
+            needed.map(|(key, _)| PolicyId(key.clone())).chain(referenced_policies(state)).collect();
+        let active: BTreeSet<_> = state.policies.keys().cloned().collect();
+        assert!(active.is_subset(&policies) && referenced_policies(state).is_subset(&active));
+        let mut interfaces = BTreeSet::new();
+        for endpoint in state.host_endpoints.values() {
+            match &endpoint.interfaces {
+                HostInterfaces::Named(names) => {
+                    assert!(names.iter().all(|name| interfaces.insert(name.as_str())), "{interfaces:?}");
+                }
+                HostInterfaces::Others => assert!(interfaces.insert("*"), "{interfaces:?}"),
+            }
+        }
         assert_eq!(state.profiles.keys().cloned().collect::<BTreeSet<_>>(), referenced_profiles(state));
         for (kind, members) in state.sets.values() {
             let nets = members.iter().filter_map(|member| match member {
@@ -118,6 +184,39 @@ impl Rig {
     }
 }
 
+fn note<K: Ord, V>(map: &mut BTreeMap<K, V>, key: K, value: Option<V>) {
+    match value {
+        Some(value) => map.insert(key, value),
+        None => map.remove(&key),
+    };
+}
+
+fn is_needed_everywhere(object: &Resource) -> bool {
+    let hints = match object {
+        Resource::NetworkPolicy(object) => &object.spec.performance_hints,
+        Resource::StagedNetworkPolicy(object) => &object.spec.policy.performance_hints,
+        Resource::GlobalNetworkPolicy(object) => &object.spec.performance_hints,
+        Resource::StagedGlobalNetworkPolicy(object) => &object.spec.policy.performance_hints,
+        _ => return false,
+    };
+    hints.iter().any(|hint| hint == "AssumeNeededOnEveryNode")
+}
+
+/// `preDNAT` policies are about traffic that comes in.
+fn stands_nowhere(object: &Resource) -> bool {
+    let spec = match object {
+        Resource::GlobalNetworkPolicy(object) => &object.spec,
+        Resource::StagedGlobalNetworkPolicy(object) => &object.spec.policy,
+        _ => return false,
+    };
+    spec.pre_dnat && !spec.do_not_track
+}
+
+fn host_stacks(endpoint: &ActiveHostEndpoint) -> impl Iterator<Item = &Arc<Stack>> {
+    let both = [&endpoint.untracked, &endpoint.normal, &endpoint.forward];
+    both.into_iter().flat_map(|both| [&both.ingress, &both.egress]).chain([&endpoint.pre_dnat])
+}
+
 fn sets_of(rules: &super::event::ActiveRules) -> impl Iterator<Item = SetId> {
     let entities = rules.ingress.iter().chain(&rules.egress).flat_map(|rule| [&rule.source, &rule.destination]);
     entities.flat_map(|entity| {
@@ -131,7 +230,8 @@ fn referenced_sets(state: &ActiveState) -> BTreeSet<SetId> {
 }
 
 fn stacks(state: &ActiveState) -> impl Iterator<Item = &Stack> {
-    state.endpoints.values().flat_map(|endpoint| [&*endpoint.ingress, &*endpoint.egress])
+    let workloads = state.endpoints.values().flat_map(|endpoint| [&*endpoint.ingress, &*endpoint.egress]);
+    workloads.chain(state.host_endpoints.values().flat_map(|endpoint| host_stacks(endpoint).map(|stack| &**stack)))
 }
 
 fn referenced_policies(state: &ActiveState) -> BTreeSet<PolicyId> {
@@ -143,82 +243,33 @@ fn referenced_profiles(state: &ActiveState) -> BTreeSet<ProfileId> {
 }
 
 /// The graph's word on a state that it is told at once.
-fn from_scratch(objects: &Objects) -> (ActiveState, Vec<String>) {
+fn from_scratch(inputs: &Inputs) -> (ActiveState, Vec<String>) {
     let mut rig = Rig::new();
-    for (key, value) in objects {
-        rig.update(Update { key: key.clone(), value: Some(value.clone()) });
+    for step in steps(&Inputs::default(), inputs) {
+        rig.take(step);
     }
     rig.flush();
     let problems = rig.problems();
     (rig.state, problems)
 }
 
-#[test]
-fn incremental_equals_from_scratch() {
-    for seed in 0..60 {
-        println!("seed {seed}");
-        let mut generator = Generator::with_faults(seed);
-        let mut rig = Rig::new();
-        for _ in 0..generator.random.pick(&[20, 60]) {
-            for _ in 0..=generator.random.below(6) {
-                rig.update(generator.update());
-            }
-            rig.flush();
-            if generator.random.chance(15) {
-                assert_eq!((rig.state.clone(), rig.problems()), from_scratch(&rig.objects));
-            }
-        }
-        assert_eq!((rig.state.clone(), rig.problems()), from_scratch(&rig.objects));
-        for key in rig.objects.clone().into_keys() {
-            rig.update(Update { key, value: None });
-        }
-        rig.flush();
-        assert_eq!(rig.state, ActiveState::default());
-        assert_eq!(rig.problems(), Vec::<String>::new());
+/// Changes that lead from one state to another, removals included.
+fn steps(from: &Inputs, to: &Inputs) -> Vec<Input> {
+    fn differences<K: Ord + Clone, V: Clone + PartialEq>(
+        from: &BTreeMap<K, V>,
+        to: &BTreeMap<K, V>,
+        step: impl Fn(K, Option<V>) -> Input,
+    ) -> Vec<Input> {
+        let gone = from.keys().filter(|key| !to.contains_key(*key)).map(|key| (key, None));
+        let new = to.iter().filter(|(key, value)| from.get(*key) != Some(*value));
+        let all = gone.chain(new.map(|(key, value)| (key, Some(value.clone()))));
+        all.map(|(key, value)| step(key.clone(), value)).collect()
     }
-}
-
-/// Updates that lead from one state to another, removals included.
-fn steps(from: &Objects, to: &Objects) -> Vec<Update> {
-    let gone = from.keys().filter(|key| !to.contains_key(*key)).map(|key| Update { key: key.clone(), value: None });
-    let new = to.iter().filter(|(key, value)| from.get(*key) != Some(*value));
-    gone.chain(new.map(|(key, value)| Update { key: key.clone(), value: Some(value.clone()) })).collect()
-}
-
-/// Walks through states in the given order and compares each with its own from-scratch word.
-fn walk(states: &[Objects], random: &mut Random, each: bool) {
-    let mut rig = Rig::new();
-    for state in states {
-        let mut steps = steps(&rig.objects, state);
-        random.shuffle(&mut steps);
-        for step in steps {
-            rig.update(step);
-            if each {
-                rig.flush();
-            }
-        }
-        rig.flush();
-        assert_eq!((rig.state.clone(), rig.problems()), from_scratch(state));
-    }
-}
-
-#[test]
-fn output_depends_on_the_state_and_not_on_the_way() {
-    for seed in 1000..1010 {
-        println!("seed {seed}");
-        let mut generator = Generator::with_faults(seed);
-        let states: Vec<Objects> = (0..4).map(|_| generator.cluster(60)).collect();
-        let reversed: Vec<_> = states.iter().rev().cloned().collect();
-        let mut with_empties = Vec::new();
-        for state in &states {
-            with_empties.extend([state.clone(), Objects::new()]);
-        }
-        let random = &mut generator.random;
-        for order in [states, reversed, with_empties] {
-            walk(&order, random, false);
-            walk(&order, random, true);
-        }
-    }
+    let object = |key, value| Input::Object(Update { key, value });
+    let mut steps = differences(&from.objects, &to.objects, object);
+    steps.extend(differences(&from.interfaces, &to.interfaces, Input::Interface));
+    steps.extend(differences(&from.slices, &to.slices, Input::Slice));
+    steps
 }
 
 fn endpoint(name: &str, address: &str, labels: &[(&str, &str)], profiles: &[&str]) -> Update {

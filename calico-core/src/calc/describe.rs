@@ -1,0 +1,71 @@
+//! Endpoints of this host as the renderer sees them, and what of them cannot be carried out.
+
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::net::IpAddr;
+
+use super::admit::{Endpoint, HostEndpoint};
+use super::diagnostic::Problem;
+use super::event::{ActiveEndpoint, Directions};
+use crate::net::{Cidr, Family};
+use crate::resource::{HostPort, IpNat, WorkloadEndpointSpec, nobodys};
+
+/// A workload with its stacks.
+pub(super) fn workload(endpoint: &Endpoint, stacks: Directions, problems: &mut Vec<Problem>) -> Option<ActiveEndpoint> {
+    let spec = &endpoint.object()?.spec;
+    Some(ActiveEndpoint {
+        interface: spec.interface_name?,
+        mac: spec.mac,
+        addresses: spec.addresses().collect(),
+        allowed_sources: spec.allow_spoofed_source_prefixes.clone(),
+        floating: floating(spec, problems),
+        qos: spec.qos_controls.as_ref().map(|qos| Arc::new((**qos).clone())),
+        ingress: stacks.ingress,
+        egress: stacks.egress,
+    })
+}
+
+/// Named ports that rules cannot know.
+pub(super) fn unknown_ports(endpoint: &HostEndpoint) -> impl Iterator<Item = Problem> {
+    let ports = endpoint.object().into_iter().flat_map(|object| &object.spec.ports);
+    let is_unknown = |port: &&HostPort| {
+        port.name.is_empty() || port.port.is_none() || !port.protocol.is_some_and(|protocol| protocol.has_ports())
+    };
+    ports.filter(is_unknown).map(|port| Problem::HostPort(port.name.clone()))
+}
+
+/// Floating addresses that lead to one of the workload's own, in order. Of two for one address outside the first counts.
+fn floating(spec: &WorkloadEndpointSpec, problems: &mut Vec<Problem>) -> Vec<(IpAddr, IpAddr)> {
+    let mut found: Vec<(IpAddr, IpAddr)> = Vec::new();
+    for nat in &spec.ip_nats {
+        let reason = match leads(spec, nat) {
+            Ok((outside, _)) if found.iter().any(|(other, _)| *other == outside) => "it is given twice",
+            Ok(pair) => {
+                found.push(pair);
+                continue;
+            }
+            Err(reason) => reason,
+        };
+        let (external, internal) = (nat.external_ip.clone(), nat.internal_ip.clone());
+        problems.push(Problem::Floating { external, internal, reason });
+    }
+    found.sort_unstable();
+    found
+}
+
+fn leads(spec: &WorkloadEndpointSpec, nat: &IpNat) -> Result<(IpAddr, IpAddr), &'static str> {
+    let parse = |text: &str| text.parse::<Cidr>().ok().filter(Cidr::is_host).map(|net| net.address());
+    let (Some(outside), Some(own)) = (parse(&nat.external_ip), parse(&nat.internal_ip)) else {
+        return Err("an address cannot be read");
+    };
+    if Family::of(outside) != Family::of(own) {
+        return Err("the addresses are not of one family");
+    }
+    if nobodys(outside).is_some() {
+        return Err("it can be nobody's address");
+    }
+    if !spec.addresses().any(|net| net.address() == own) {
+        return Err("the workload has no such address");
+    }
+    Ok((outside, own))
+}

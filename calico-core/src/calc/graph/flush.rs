@@ -1,0 +1,211 @@
+//! What comes out of the graph: objects as they are now against what was told of them.
+
+use alloc::sync::Arc;
+use alloc::vec;
+use alloc::vec::Vec;
+
+use super::super::active_rules::Dirty;
+use super::super::describe;
+use super::super::diagnostic::{Finder, Problem};
+use super::super::event::{
+    ActiveEndpoint, ActiveEntity, ActiveHostEndpoint, ActiveRule, ActiveRules, EndpointId, Event, PolicyId, ProfileId,
+    SetId,
+};
+use super::super::local::Local;
+use super::super::policy::List;
+use super::super::rule_scan::{self, Scan};
+use super::super::sequence::Batch;
+use super::Graph;
+use crate::net::Cidr;
+use crate::resource::{Action, Kind, PolicyType, ResourceKey};
+
+/// Rules as the renderer knows them, and the sets that they hold.
+#[derive(Debug)]
+pub(super) struct Sent {
+    rules: Arc<ActiveRules>,
+    sets: Vec<SetId>,
+    services: Vec<SetId>,
+}
+
+impl Graph {
+    /// Works out everything since the last flush. The events are in an order that is safe to carry out (see
+    /// [`event`](super::super::event)); what came and went in between is not mentioned.
+    pub fn flush(&mut self) -> Vec<Event> {
+        let mut batch = Batch::default();
+        self.activation.settle();
+        let Dirty { endpoints, policies, profiles } = self.activation.take_dirty();
+        for key in policies {
+            self.flush_policy(key, &mut batch);
+        }
+        for name in profiles {
+            self.flush_profile(name, &mut batch);
+        }
+        for (sets, removed) in [self.sets.flush(), self.services.flush()] {
+            batch.sets.extend(sets);
+            batch.sets_removed.extend(removed);
+        }
+        batch.network.extend(self.network.flush().map(Event::NetworkSet));
+        for key in endpoints {
+            match key.kind() {
+                Kind::HostEndpoint => self.flush_host_endpoint(key, &mut batch),
+                _ => self.flush_endpoint(key, &mut batch),
+            }
+        }
+        self.order.forget_unused();
+        batch.into_events()
+    }
+
+    fn flush_policy(&mut self, key: ResourceKey, batch: &mut Batch) {
+        let scan = self.activation.active_policy(&key).map(|policy| {
+            let rules = |direction| policy.rules(direction);
+            let mut scan = rule_scan::scan(key.namespace(), rules(PolicyType::Ingress), rules(PolicyType::Egress));
+            scan.rules.tier = Some(policy.tier().into());
+            scan
+        });
+        let former = self.policies.remove(&key);
+        let id = PolicyId(key.clone());
+        let sent = self.replace_rules(&key, former, scan, &mut |rules| match rules {
+            Some(rules) => batch.policies.push(Event::PolicySet { id: id.clone(), rules }),
+            None => batch.policies_removed.push(Event::PolicyRemoved(id.clone())),
+        });
+        self.policies.extend(sent.map(|sent| (key, sent)));
+    }
+
+    fn flush_profile(&mut self, name: Arc<str>, batch: &mut Batch) {
+        let active = self.activation.active_profile(&name);
+        let scan = active.map(|profile| match profile.and_then(|profile| profile.object()) {
+            Some(object) => rule_scan::scan(None, &object.spec.ingress, &object.spec.egress),
+            None => Scan { rules: deny_all(), problems: vec![Problem::MissingProfile], ..Scan::default() },
+        });
+        let former = self.profiles.remove(&name);
+        let key = ResourceKey::cluster(Kind::Profile, &name);
+        let id = ProfileId(name.clone());
+        let sent = self.replace_rules(&key, former, scan, &mut |rules| match rules {
+            Some(rules) => batch.profiles.push(Event::ProfileSet { id: id.clone(), rules }),
+            None => batch.profiles_removed.push(Event::ProfileRemoved(id.clone())),
+        });
+        self.profiles.extend(sent.map(|sent| (name, sent)));
+    }
+
+    /// Refers to the sets of new rules, then lets go of those of the former; tells if the rules are others, or gone.
+    fn replace_rules(
+        &mut self,
+        key: &ResourceKey,
+        former: Option<Sent>,
+        scan: Option<Scan>,
+        tell: &mut dyn FnMut(Option<Arc<ActiveRules>>),
+    ) -> Option<Sent> {
+        let (scan, problems) = scan.map_or_else(Default::default, |mut scan| {
+            let problems = core::mem::take(&mut scan.problems);
+            (Some(scan), problems)
+        });
+        self.diagnostics.set(key, Finder::Scan, problems);
+        let mut sent = scan.map(|scan| Sent {
+            sets: scan.sets.selected.iter().map(|definition| self.sets.acquire(definition)).collect(),
+            services: scan.sets.services.iter().map(|definition| self.services.acquire(definition)).collect(),
+            rules: Arc::new(scan.rules),
+        });
+        match (&former, &mut sent) {
+            // What has not changed is held once.
+            (Some(former), Some(sent)) if former.rules == sent.rules => sent.rules = former.rules.clone(),
+            (_, Some(sent)) => tell(Some(sent.rules.clone())),
+            (Some(_), None) => tell(None),
+            (None, None) => {}
+        }
+        if let Some(former) = former {
+            former.sets.into_iter().for_each(|id| self.sets.release(id));
+            former.services.into_iter().for_each(|id| self.services.release(id));
+        }
+        sent
+    }
+
+    fn flush_endpoint(&mut self, key: ResourceKey, batch: &mut Batch) {
+        let active = self.active_endpoint(&key);
+        let former = self.endpoints.remove(&key);
+        if let Some(former) = &former {
+            let stays = active.as_ref().filter(|active| active.interface == former.interface);
+            let gone = former.addresses.iter().filter(|net| !stays.is_some_and(|stays| stays.addresses.contains(net)));
+            self.departed.extend(gone.map(Cidr::address));
+        }
+        let id = EndpointId(key.clone());
+        match (former, active) {
+            (Some(former), Some(active)) if *former == active => {
+                self.endpoints.insert(key, former);
+            }
+            (_, Some(active)) => {
+                let endpoint = Arc::new(active);
+                batch.endpoints.push(Event::EndpointSet { id, endpoint: endpoint.clone() });
+                self.endpoints.insert(key, endpoint);
+            }
+            (Some(_), None) => batch.endpoints_removed.push(Event::EndpointRemoved(id)),
+            (None, None) => {}
+        }
+    }
+
+    fn flush_host_endpoint(&mut self, key: ResourceKey, batch: &mut Batch) {
+        let active = self.active_host_endpoint(&key);
+        let former = self.host_endpoints.remove(&key);
+        let id = EndpointId(key.clone());
+        match (former, active) {
+            (Some(former), Some(active)) if *former == active => {
+                self.host_endpoints.insert(key, former);
+            }
+            (_, Some(active)) => {
+                let endpoint = Arc::new(active);
+                batch.endpoints.push(Event::HostEndpointSet { id, endpoint: endpoint.clone() });
+                self.host_endpoints.insert(key, endpoint);
+            }
+            (Some(_), None) => batch.endpoints_removed.push(Event::HostEndpointRemoved(id)),
+            (None, None) => {}
+        }
+    }
+
+    fn active_endpoint(&mut self, key: &ResourceKey) -> Option<ActiveEndpoint> {
+        let Some(Local::Workload(endpoint)) = self.activation.endpoint(key) else {
+            self.diagnostics.set(key, Finder::Order, Vec::new());
+            return None;
+        };
+        let sorted = self.order.sort(self.activation.policies_of(key));
+        let mut problems = self.order.missing_tiers(&sorted);
+        let profiles: Vec<ProfileId> = endpoint.profiles().map(|name| ProfileId(name.into())).collect();
+        let stacks = self.order.stacks(&sorted, &profiles, List::Normal);
+        let active = describe::workload(endpoint, stacks, &mut problems);
+        self.diagnostics.set(key, Finder::Order, problems);
+        active
+    }
+
+    fn active_host_endpoint(&mut self, key: &ResourceKey) -> Option<ActiveHostEndpoint> {
+        let Some(Local::Host(endpoint)) = self.activation.endpoint(key) else {
+            self.diagnostics.set(key, Finder::Order, Vec::new());
+            return None;
+        };
+        let interfaces = self.hosts.interfaces_of(key);
+        let sorted = self.order.sort(self.activation.policies_of(key));
+        let problems = self.order.missing_tiers(&sorted);
+        let profiles: Vec<ProfileId> = endpoint.profiles().map(|name| ProfileId(name.into())).collect();
+        let active = interfaces.map(|interfaces| ActiveHostEndpoint {
+            interfaces,
+            untracked: self.order.stacks(&sorted, &[], List::Untracked),
+            pre_dnat: self.order.stack(&sorted, &[], List::PreDnat, PolicyType::Ingress),
+            normal: self.order.stacks(&sorted, &profiles, List::Normal),
+            forward: self.order.stacks(&sorted, &[], List::Forward),
+        });
+        self.diagnostics.set(key, Finder::Order, problems);
+        active
+    }
+}
+
+/// What a profile that does not exist does.
+fn deny_all() -> ActiveRules {
+    let deny = ActiveRule {
+        action: Action::Deny,
+        family: None,
+        protocol: None,
+        not_protocol: None,
+        icmp: None,
+        not_icmp: None,
+        source: ActiveEntity::default(),
+        destination: ActiveEntity::default(),
+    };
+    ActiveRules { tier: None, ingress: vec![deny.clone()], egress: vec![deny] }
+}
