@@ -1,5 +1,9 @@
 //! One small cluster, and what each feature of the semantics changes in it.
 
+mod hosts;
+mod services;
+mod staged;
+
 use alloc::string::ToString;
 use alloc::vec::Vec;
 use core::net::IpAddr;
