@@ -1,212 +1,246 @@
 //! Runs a packet through the table, as the kernel would.
+//!
+//! Connections are tracked between the chains below [`TRACKING`] and the others at the first hook of a packet's way. Chains of type
+//! `nat` see only what may begin a connection; all of them run where the kernel translates, whatever their own priority says, and
+//! the first that translates is the last.
 
-use std::fmt;
 use std::net::IpAddr;
 
-use calico_core::flow::{Decision, Flow};
-use calico_core::net::{Family, InterfaceName};
-use calico_core::table::{Chain, ChainName, CtState, Datum, Field, Hook, Match, SetKind, Statement, Value, Verdict};
+use calico_core::flow::Decision;
+use calico_core::net::{Family, PortRange};
+use calico_core::table::{
+    Chain, ChainName, ChainType, CtState, Field, Hook, Reject, Rule, SetName, Statement, Verdict,
+};
 
-use super::Ruleset;
-use super::ruleset::StoredSet;
+use super::condition::datum;
+use super::surroundings::Place;
+use super::{Evaluation, Packet, Ruleset, Surroundings, Visit};
 
-/// A packet at a hook.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[expect(clippy::exhaustive_structs, reason = "callers build it with literals")]
-pub struct Packet {
-    /// Interface it came in by.
-    pub iif: Option<InterfaceName>,
-    /// Interface it goes out by.
-    pub oif: Option<InterfaceName>,
-    /// Addresses, protocol, ports.
-    pub flow: Flow,
-    /// What connection tracking says.
-    pub ct_state: CtState,
-    /// Mark.
-    pub mark: u32,
-}
-
-/// What became of a packet, and why.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[expect(clippy::exhaustive_structs, reason = "an answer: what and why")]
-pub struct Evaluation {
-    /// Whether it went through.
-    pub decision: Decision,
-    /// The rules that matched, in order.
-    pub trace: Vec<Visit>,
-}
-
-/// A rule that matched.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[expect(clippy::exhaustive_structs, reason = "an answer: where and what")]
-pub struct Visit {
-    /// The chain it stands in.
-    pub chain: ChainName,
-    /// Its text; of a map look-up, also what was found.
-    pub rule: String,
-}
-
-impl fmt::Display for Visit {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.chain, self.rule)
-    }
-}
-
-enum Outcome {
-    /// End of the chain, or `return`.
-    Back,
-    Accept,
-    Drop,
-}
+/// Priority of connection tracking.
+const TRACKING: i32 = -200;
+/// Priorities of translation, of the destination and of the source.
+const DESTINATION: i32 = -100;
+const SOURCE: i32 = 100;
 
 /// The kernel's `NFT_JUMP_STACK_SIZE`: it refuses deeper programs, so nothing deeper is ever run.
 const MAX_DEPTH: usize = 16;
 
+pub(super) enum Outcome {
+    /// End of the chain, or `return`.
+    Back,
+    Accept,
+    /// Accepted with another address: no further chain translates here.
+    Translated,
+    Drop,
+    Reject(Reject),
+}
+
+/// What a rule without or after a look-up comes to.
+enum Step {
+    /// A condition does not hold, or a statement or look-up leaves the rule.
+    Left,
+    Next,
+    Back,
+    End(Outcome),
+    Goto(ChainName),
+    Jump(ChainName),
+}
+
+/// A packet on its way.
+pub(super) struct Run<'a> {
+    pub(super) packet: Packet,
+    pub(super) surroundings: &'a mut Surroundings,
+    trace: Vec<Visit>,
+    /// Tracking has not seen the packet yet.
+    before_tracking: bool,
+}
+
 impl Ruleset {
-    /// Runs a packet through the hooks in order. Between base chains only a drop is final.
-    pub fn evaluate(&self, hooks: &[Hook], mut packet: Packet) -> Evaluation {
-        let mut trace = Vec::new();
-        for hook in hooks {
-            let at_hook = |chain: &&Chain| chain.base.is_some_and(|base| base.hook == *hook);
-            let mut chains: Vec<&Chain> = self.chains().filter(at_hook).collect();
-            chains.sort_by_key(|chain| chain.base.map(|base| base.priority));
-            for chain in chains {
-                if let Outcome::Drop = self.run(chain, &mut packet, &mut trace, 0) {
-                    return Evaluation { decision: Decision::Deny, trace };
-                }
-            }
-        }
-        Evaluation { decision: Decision::Allow, trace }
+    /// Runs a packet through the hooks in order, on a host without addresses where nothing was counted before.
+    pub fn evaluate(&self, hooks: &[Hook], packet: Packet) -> Evaluation {
+        self.evaluate_in(hooks, packet, &mut Surroundings::default())
     }
 
-    fn run(&self, chain: &Chain, packet: &mut Packet, trace: &mut Vec<Visit>, depth: usize) -> Outcome {
+    /// Runs a packet through the hooks in order. Between base chains only a drop is final.
+    pub fn evaluate_in(&self, hooks: &[Hook], packet: Packet, surroundings: &mut Surroundings) -> Evaluation {
+        let arriving = packet.flow;
+        let mut run = Run { packet, surroundings, trace: Vec::new(), before_tracking: true };
+        let mut rejected = None;
+        let mut decision = Decision::Allow;
+        for hook in hooks {
+            match self.at_hook(*hook, &mut run) {
+                Outcome::Drop => decision = Decision::Deny,
+                Outcome::Reject(how) => (decision, rejected) = (Decision::Deny, Some(how)),
+                _ => continue,
+            }
+            break;
+        }
+        let Run { packet, trace, surroundings, .. } = run;
+        if decision == Decision::Deny && packet.ct_state == CtState::NEW {
+            // A connection whose first packet is gone never comes about.
+            surroundings.end_connection(&arriving);
+            surroundings.end_connection(&packet.flow);
+        }
+        Evaluation { decision, rejected, packet, trace }
+    }
+
+    fn at_hook(&self, hook: Hook, run: &mut Run<'_>) -> Outcome {
+        let mut chains: Vec<(i32, i32, ChainType, &Chain)> = self
+            .chains()
+            .filter_map(|chain| {
+                let base = chain.base.filter(|base| base.hook == hook)?;
+                let translation = if matches!(hook, Hook::Prerouting | Hook::Output) { DESTINATION } else { SOURCE };
+                let effective = if base.chain_type == ChainType::Nat { translation } else { base.priority };
+                Some((effective, base.priority, base.chain_type, chain))
+            })
+            .collect();
+        chains.sort_by_key(|(effective, own, ..)| (*effective, *own));
+        let mut translated = false;
+        for (priority, _, chain_type, chain) in chains {
+            run.before_tracking &= matches!(hook, Hook::Prerouting | Hook::Output) && priority < TRACKING;
+            if chain_type == ChainType::Nat && (translated || !run.may_translate()) {
+                continue;
+            }
+            match self.run(chain, run, 0) {
+                Outcome::Translated => translated = true,
+                Outcome::Back | Outcome::Accept => {}
+                end => return end,
+            }
+        }
+        Outcome::Accept
+    }
+
+    fn run(&self, chain: &Chain, run: &mut Run<'_>, depth: usize) -> Outcome {
         if depth > MAX_DEPTH {
             return Outcome::Drop;
         }
-        for rule in &chain.rules {
-            if !rule.matches.iter().all(|condition| self.holds(condition, packet)) {
-                continue;
-            }
-            for statement in &rule.statements {
-                if let Statement::SetMark { mask, value } = statement {
-                    packet.mark = packet.mark & !mask | value;
-                }
-            }
-            let found = match &rule.verdict {
-                Some(Verdict::Lookup { key, map }) => match self.look_up(key, map.as_str(), packet) {
-                    Some(verdict) => verdict,
-                    None => continue,
-                },
-                Some(verdict) => verdict,
-                None => {
-                    trace.push(Visit { chain: chain.name.clone(), rule: rule.to_string() });
-                    continue;
-                }
-            };
-            let looked_up = if rule.verdict.as_ref() == Some(found) { String::new() } else { format!(" -> {found}") };
-            trace.push(Visit { chain: chain.name.clone(), rule: format!("{rule}{looked_up}") });
-            match found {
-                Verdict::Accept | Verdict::Masquerade { .. } => return Outcome::Accept,
-                Verdict::Drop => return Outcome::Drop,
-                Verdict::Return => return Outcome::Back,
-                Verdict::Goto(target) => return self.call(target, packet, trace, depth),
-                Verdict::Jump(target) => match self.call(target, packet, trace, depth) {
+        for (index, rule) in chain.rules.iter().enumerate() {
+            match self.step(chain, index, rule, run) {
+                Step::Left | Step::Next => {}
+                Step::Back => return Outcome::Back,
+                Step::End(outcome) => return outcome,
+                Step::Goto(target) => return self.call(&target, run, depth),
+                Step::Jump(target) => match self.call(&target, run, depth) {
                     Outcome::Back => {}
                     end => return end,
                 },
-                // A verdict that this interpreter does not know must not let anything through.
-                _ => return Outcome::Drop,
             }
         }
         Outcome::Back
     }
 
-    fn call(&self, target: &ChainName, packet: &mut Packet, trace: &mut Vec<Visit>, depth: usize) -> Outcome {
+    fn call(&self, target: &ChainName, run: &mut Run<'_>, depth: usize) -> Outcome {
         match self.chains.get(target) {
-            Some(chain) => self.run(chain, packet, trace, depth + 1),
+            Some(chain) => self.run(chain, run, depth + 1),
             None => Outcome::Drop,
         }
     }
 
-    fn look_up(&self, key: &[Field], map: &str, packet: &Packet) -> Option<&Verdict> {
-        let set = self.sets.iter().find(|(name, _)| name.as_str() == map).map(|(_, set)| set)?;
-        let key: Option<Box<[Datum]>> = key.iter().map(|field| datum(*field, packet)).collect();
-        set.elements.get(&key?)?.as_ref()
+    fn step(&self, chain: &Chain, index: usize, rule: &Rule, run: &mut Run<'_>) -> Step {
+        if !rule.matches.iter().all(|condition| run.holds(self, condition)) {
+            return Step::Left;
+        }
+        for (place, statement) in rule.statements.iter().enumerate() {
+            if !run.goes_on(statement, (chain.name.clone(), index, place)) {
+                return Step::Left;
+            }
+        }
+        let mut text = rule.to_string();
+        let verdict = match &rule.verdict {
+            Some(Verdict::Lookup { key, map }) => match self.verdict_of(key, map, &run.packet) {
+                Some(found) => {
+                    text += &format!(" -> {found}");
+                    Some(found)
+                }
+                None => return Step::Left,
+            },
+            verdict => verdict.as_ref(),
+        };
+        let step = verdict.map_or(Step::Next, |verdict| run.decide(verdict));
+        if !matches!(step, Step::Left) {
+            run.trace.push(Visit { chain: chain.name.clone(), rule: text });
+        }
+        step
     }
 
-    fn holds(&self, condition: &Match, packet: &Packet) -> bool {
-        let flow = &packet.flow;
-        match condition {
-            Match::Family(family) => flow.family() == *family,
-            Match::Equal { field, value, negated } => {
-                let same = |found: Datum| match (found, value) {
-                    (Datum::Interface(a), Value::Interface(b)) => a == *b,
-                    (Datum::Addr(a), Value::Addr(b)) => a == *b,
-                    (Datum::Proto(a), Value::Proto(b)) => a == *b,
-                    (Datum::Port(a), Value::Port(b)) => a == *b,
-                    _ => false,
-                };
-                datum(*field, packet).is_some_and(|found| same(found) != *negated)
+    fn verdict_of(&self, key: &[Field], map: &SetName, packet: &Packet) -> Option<&Verdict> {
+        let key: Option<Box<[_]>> = key.iter().map(|field| datum(*field, packet)).collect();
+        self.sets.get(map)?.elements.get(&key?)?.as_ref()
+    }
+}
+
+impl Run<'_> {
+    /// What connection tracking says at this place.
+    pub(super) fn ct_state(&self) -> CtState {
+        let untracked = self.packet.ct_state == CtState::UNTRACKED;
+        if self.before_tracking && !untracked { CtState::INVALID } else { self.packet.ct_state }
+    }
+
+    /// Whether the packet belongs to a connection.
+    pub(super) fn has_connection(&self) -> bool {
+        self.ct_state().bits() & (CtState::UNTRACKED.or(CtState::INVALID)).bits() == 0
+    }
+
+    fn may_translate(&self) -> bool {
+        self.has_connection() && self.ct_state().bits() & CtState::ESTABLISHED.bits() == 0
+    }
+
+    /// Carries out a statement; whether the rule goes on.
+    fn goes_on(&mut self, statement: &Statement, place: Place) -> bool {
+        match statement {
+            Statement::Counter | Statement::Log { .. } | Statement::LogGroup { .. } => true,
+            Statement::Limit(limit) => self.surroundings.takes(place, *limit) != limit.over,
+            Statement::ConnectionsOver(most) => {
+                usize::try_from(*most).is_ok_and(|most| self.surroundings.count(place, &self.packet.flow) > most)
             }
-            Match::InterfacePrefix { field, prefix, negated } => match datum(*field, packet) {
-                Some(Datum::Interface(name)) => name.as_str().starts_with(prefix.as_str()) != *negated,
-                _ => false,
-            },
-            Match::InCidr { field, cidr, negated } => {
-                address(*field, packet).is_some_and(|address| cidr.contains(address) != *negated)
+            Statement::NoTrack => {
+                if self.before_tracking {
+                    self.packet.ct_state = CtState::UNTRACKED;
+                }
+                true
             }
-            Match::InCidrs { field, cidrs, negated } => address(*field, packet)
-                .is_some_and(|address| cidrs.iter().any(|cidr| cidr.contains(address)) != *negated),
-            Match::InPorts { field, ranges, negated } => match datum(*field, packet) {
-                Some(Datum::Port(port)) => ranges.iter().any(|range| range.contains(port)) != *negated,
-                _ => false,
-            },
-            Match::InSet { key, set, negated } => {
-                let key: Option<Box<[Datum]>> = key.iter().map(|field| datum(*field, packet)).collect();
-                let set = self.sets.get(set);
-                set.zip(key).is_some_and(|(set, key)| is_member(set, &key) != *negated)
+            Statement::SetDscp { family, value } if *family == self.packet.flow.family() => {
+                self.packet.dscp = *value;
+                true
             }
-            Match::Icmp { family, icmp_type, code, negated } => {
-                let number = if *family == Family::V4 { 1 } else { 58 };
-                let same = |(found, found_code)| found == *icmp_type && code.is_none_or(|code| code == found_code);
-                flow.protocol == number && flow.icmp.is_some_and(|found| same(found) != *negated)
+            Statement::SetMark { mask, value } => {
+                self.packet.mark = self.packet.mark & !mask | value;
+                true
             }
-            Match::CtState(states) => packet.ct_state.bits() & states.bits() != 0,
-            Match::Mark { mask, value, negated } => (packet.mark & mask == *value) != *negated,
-            // A condition that this interpreter does not know holds for nothing.
+            // Packets of the other family, and words that this interpreter does not know, leave the rule.
             _ => false,
         }
     }
-}
 
-fn is_member(set: &StoredSet, key: &[Datum]) -> bool {
-    match (set.decl.kind, key) {
-        (SetKind::Interval, [Datum::Addr(address)]) => {
-            set.elements.keys().any(|found| matches!(**found, [Datum::Net(cidr)] if cidr.contains(*address)))
+    fn decide(&mut self, verdict: &Verdict) -> Step {
+        match verdict {
+            Verdict::Accept => Step::End(Outcome::Accept),
+            Verdict::Return => Step::Back,
+            Verdict::Goto(target) => Step::Goto(target.clone()),
+            Verdict::Jump(target) => Step::Jump(target.clone()),
+            Verdict::Reject(how) => Step::End(Outcome::Reject(*how)),
+            Verdict::Masquerade { ports, random } => {
+                let family = self.packet.flow.family();
+                match self.surroundings.masquerade(self.packet.oif, family) {
+                    Some(address) => self.translate_source(address, *ports, *random),
+                    // The kernel has nothing to write, either.
+                    None => Step::End(Outcome::Drop),
+                }
+            }
+            Verdict::Snat { address, .. } if Family::of(*address) != self.packet.flow.family() => Step::Left,
+            Verdict::Snat { address, ports, random } => self.translate_source(*address, *ports, *random),
+            // A verdict that this interpreter does not know must not let anything through.
+            _ => Step::End(Outcome::Drop),
         }
-        _ => set.elements.contains_key(key),
     }
-}
 
-fn address(field: Field, packet: &Packet) -> Option<IpAddr> {
-    match datum(field, packet) {
-        Some(Datum::Addr(address)) => Some(address),
-        _ => None,
-    }
-}
-
-/// A field's value, if the packet has the field.
-fn datum(field: Field, packet: &Packet) -> Option<Datum> {
-    let flow = &packet.flow;
-    match field {
-        Field::IifName => packet.iif.map(Datum::Interface),
-        Field::OifName => packet.oif.map(Datum::Interface),
-        Field::SrcAddr(family) => (Family::of(flow.source) == family).then_some(Datum::Addr(flow.source)),
-        Field::DstAddr(family) => (Family::of(flow.destination) == family).then_some(Datum::Addr(flow.destination)),
-        Field::L4Proto => Some(Datum::Proto(flow.protocol)),
-        // Of protocols without ports the kernel reads whatever stands there; programs ask for the protocol first.
-        Field::SrcPort => Some(Datum::Port(flow.source_port)),
-        Field::DstPort => Some(Datum::Port(flow.destination_port)),
-        _ => None,
+    /// Of the ports to choose from the lowest stands for all; one's own stays where it may.
+    fn translate_source(&mut self, address: IpAddr, ports: Option<PortRange>, random: bool) -> Step {
+        let flow = &mut self.packet.flow;
+        flow.source = address;
+        if let Some(ports) = ports.filter(|ports| random || !ports.contains(flow.source_port)) {
+            flow.source_port = ports.min();
+        }
+        Step::End(Outcome::Translated)
     }
 }

@@ -7,11 +7,16 @@
 //! the rendered policy is checked with.
 
 mod backend;
+mod condition;
 mod interpret;
+mod packet;
 mod ruleset;
+mod surroundings;
 #[cfg(test)]
 mod tests;
+mod validate;
 
 pub use backend::{Faults, Recording};
-pub use interpret::{Evaluation, Packet, Visit};
+pub use packet::{Evaluation, Packet, Visit};
 pub use ruleset::Ruleset;
+pub use surroundings::Surroundings;

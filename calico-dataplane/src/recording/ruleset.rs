@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use calico_core::table::{
-    Chain, ChainName, Datum, Delta, Element, ElementDelta, Fingerprint, SetDecl, SetKind, SetName, Verdict,
+    Chain, ChainName, Datum, Delta, Element, ElementDelta, Fingerprint, Rule, SetDecl, SetKind, SetName, Verdict,
 };
 
 use crate::{DataplaneError, ObservedChain, ObservedSet};
@@ -69,6 +69,7 @@ impl Ruleset {
             }
         }
         for chain in &delta.chains_set {
+            check_rules(chain)?;
             match self.chains.get(&chain.name) {
                 Some(found) if found.base != chain.base => {
                     return Err(refused("move chain", &chain.name, std::io::ErrorKind::Unsupported));
@@ -87,7 +88,11 @@ impl Ruleset {
         for name in delta.sets_removed.iter().filter(|name| !remade.contains(name)) {
             self.sets.remove(name);
         }
-        self.check_references()
+        self.check_references()?;
+        match self.misplaced() {
+            Some(object) => Err(refused("run", &object, std::io::ErrorKind::Unsupported)),
+            None => Ok(()),
+        }
     }
 
     /// Whatever is referred to must be there at the end: the kernel refuses both a reference into the void and a deletion that
@@ -155,6 +160,15 @@ impl StoredSet {
         }
         Ok(())
     }
+}
+
+fn check_rules(chain: &Chain) -> Result<(), DataplaneError> {
+    let unwritable = |(index, rule): (usize, &Rule)| {
+        let error = rule.check().err()?;
+        let object = format!("rule {index} of chain {}", chain.name);
+        Some(DataplaneError::Unwritable { object, detail: error.to_string() })
+    };
+    chain.rules.iter().enumerate().find_map(unwritable).map_or(Ok(()), Err)
 }
 
 fn refused(operation: &'static str, object: &dyn fmt::Display, kind: std::io::ErrorKind) -> DataplaneError {

@@ -1,10 +1,13 @@
 //! What the interpreter makes of the words whose meaning is easily got wrong, and what the memory refuses as a kernel does.
 
+use std::net::IpAddr;
+use std::time::Duration;
+
 use calico_core::flow::{Decision, Flow};
-use calico_core::net::Family;
+use calico_core::net::{Family, InterfaceName, PortRange};
 use calico_core::table::{
     BaseChain, Chain, ChainName, ChainType, CtState, Datum, Delta, Element, ElementDelta, Field, FieldType, Hook,
-    Match, Rule, SetDecl, SetKind, SetName, Statement, Verdict,
+    Match, RateLimit, Reject, Rule, SetDecl, SetKind, SetName, Statement, Value, Verdict,
 };
 
 use super::*;
@@ -33,7 +36,7 @@ fn goto(name: &str) -> Verdict {
 fn packet() -> Packet {
     let (source, destination) = ([10, 0, 0, 1].into(), [10, 0, 0, 2].into());
     let flow = Flow { source, destination, protocol: 6, source_port: 40_000, destination_port: 80, icmp: None };
-    Packet { iif: None, oif: None, flow, ct_state: CtState::NEW, mark: 0 }
+    Packet::new(flow)
 }
 
 fn evaluate(chains: Vec<Chain>) -> Evaluation {
@@ -91,6 +94,178 @@ fn the_trace_names_what_matched() {
     let found = evaluate(vec![chain("base", Some(0), vec![rule(jump("target"))]), target]);
     let way: Vec<String> = found.trace.iter().map(ToString::to_string).collect();
     assert_eq!(way, ["base: jump target", "target: drop"]);
+}
+
+fn statement(statement: Statement) -> Rule {
+    Rule { statements: vec![statement], ..Rule::default() }
+}
+
+fn ruleset(chains: Vec<Chain>) -> Ruleset {
+    let mut ruleset = Ruleset::default();
+    ruleset.apply(&Delta { chains_set: chains, ..Delta::default() }).unwrap();
+    ruleset
+}
+
+fn at(chain_type: ChainType, hook: Hook, priority: i32, name: &str, rules: Vec<Rule>) -> Chain {
+    Chain { base: Some(BaseChain { chain_type, hook, priority }), ..chain(name, None, rules) }
+}
+
+#[test]
+fn before_tracking_all_is_invalid_and_may_be_exempted() {
+    let sees = |state| when(Match::CtState(state), Verdict::Drop);
+    let raw = |rules| at(ChainType::Filter, Hook::Prerouting, -300, "raw", rules);
+    let later = |rules| at(ChainType::Filter, Hook::Prerouting, -150, "later", rules);
+    let decide = |chains| ruleset(chains).evaluate(&[Hook::Prerouting, Hook::Forward], packet()).decision;
+    assert_eq!(decide(vec![raw(vec![sees(CtState::INVALID)])]), Decision::Deny);
+    assert_eq!(decide(vec![raw(vec![sees(CtState::NEW)])]), Decision::Allow);
+    assert_eq!(decide(vec![later(vec![sees(CtState::NEW)])]), Decision::Deny);
+    let exempt = || statement(Statement::NoTrack);
+    assert_eq!(decide(vec![raw(vec![exempt(), sees(CtState::UNTRACKED)])]), Decision::Deny);
+    assert_eq!(decide(vec![raw(vec![exempt()]), later(vec![sees(CtState::NEW)])]), Decision::Allow);
+    assert_eq!(decide(vec![raw(vec![exempt()]), later(vec![sees(CtState::UNTRACKED)])]), Decision::Deny);
+    // Too late.
+    let rules = vec![exempt(), sees(CtState::UNTRACKED)];
+    assert_eq!(decide(vec![later(rules)]), Decision::Allow);
+}
+
+#[test]
+fn without_a_connection_nothing_is_said_of_its_translation() {
+    for (ct_state, translated, denied) in [
+        (CtState::NEW, true, [true, false]),
+        (CtState::ESTABLISHED, false, [false, true]),
+        (CtState::UNTRACKED, false, [false, false]),
+        (CtState::INVALID, true, [false, false]),
+    ] {
+        let found = [false, true].map(|negated| {
+            let drops = chain("a", Some(0), vec![when(Match::Translated { negated }, Verdict::Drop)]);
+            let packet = Packet { ct_state, translated, ..packet() };
+            ruleset(vec![drops]).evaluate(&[Hook::Forward], packet).decision == Decision::Deny
+        });
+        assert_eq!(found, denied, "{ct_state}");
+    }
+}
+
+#[test]
+fn limits_take_their_burst_and_then_their_rate() {
+    for over in [false, true] {
+        let limit = RateLimit { rate: 2, seconds: 1, burst: 3, over };
+        let rules = vec![Rule { statements: vec![Statement::Limit(limit)], ..rule(Verdict::Drop) }];
+        let ruleset = ruleset(vec![chain("a", Some(0), rules)]);
+        let mut host = Surroundings::default();
+        let within = |host: &mut Surroundings, packets| {
+            let evaluate = |_| ruleset.evaluate_in(&[Hook::Forward], packet(), host).decision;
+            (0..packets).map(evaluate).filter(|found| (*found == Decision::Deny) != over).count()
+        };
+        assert_eq!(within(&mut host, 5), 3);
+        host.advance(Duration::from_millis(499));
+        assert_eq!(within(&mut host, 2), 0);
+        host.advance(Duration::from_millis(1));
+        assert_eq!(within(&mut host, 2), 1);
+        host.advance(Duration::from_secs(100));
+        assert_eq!(within(&mut host, 5), 3);
+    }
+}
+
+#[test]
+fn connections_are_counted_until_they_end() {
+    let rules = vec![Rule { statements: vec![Statement::ConnectionsOver(2)], ..rule(Verdict::Drop) }];
+    let ruleset = ruleset(vec![chain("a", Some(0), rules)]);
+    let mut host = Surroundings::default();
+    let open = |host: &mut Surroundings, source_port, ct_state| {
+        let flow = Flow { source_port, ..packet().flow };
+        ruleset.evaluate_in(&[Hook::Forward], Packet { ct_state, ..Packet::new(flow) }, host).decision
+    };
+    assert_eq!(open(&mut host, 1, CtState::NEW), Decision::Allow);
+    assert_eq!(open(&mut host, 2, CtState::NEW), Decision::Allow);
+    assert_eq!(open(&mut host, 2, CtState::ESTABLISHED), Decision::Allow);
+    assert_eq!(open(&mut host, 3, CtState::NEW), Decision::Deny);
+    // The third never came about.
+    assert_eq!(open(&mut host, 1, CtState::ESTABLISHED), Decision::Allow);
+    host.end_connection(&Flow { source_port: 2, ..packet().flow });
+    assert_eq!(open(&mut host, 4, CtState::NEW), Decision::Allow);
+}
+
+#[test]
+fn the_first_translation_is_the_last_and_what_follows_sees_it() {
+    let eth0: InterfaceName = "eth0".parse().unwrap();
+    let own: IpAddr = [192, 0, 2, 1].into();
+    let mut host = Surroundings::new([(eth0, vec!["fd00::1".parse().unwrap(), own])]);
+    let ports = PortRange::new(5000, 6000);
+    let tcp = || Match::Equal { field: Field::L4Proto, value: Value::Proto(6), negated: false };
+    let masquerade = when(tcp(), Verdict::Masquerade { ports, random: false });
+    let other = rule(Verdict::Snat { address: [192, 0, 2, 9].into(), ports: None, random: false });
+    let six = rule(Verdict::Snat { address: "fd00::9".parse().unwrap(), ports: None, random: false });
+    // Where the kernel translates, an accept before it ends only its own chain.
+    let ruleset = ruleset(vec![
+        at(ChainType::Nat, Hook::Postrouting, 90, "first", vec![six, rule(Verdict::Accept)]),
+        at(ChainType::Nat, Hook::Postrouting, 110, "second", vec![masquerade]),
+        at(ChainType::Nat, Hook::Postrouting, 120, "third", vec![other]),
+        at(
+            ChainType::Filter,
+            Hook::Postrouting,
+            105,
+            "after",
+            vec![when(Match::Local { field: Field::SrcAddr(Family::V4), negated: false }, Verdict::Return)],
+        ),
+    ]);
+    let packet = Packet { oif: Some(eth0), ..packet() };
+    let found = ruleset.evaluate_in(&[Hook::Postrouting], packet, &mut host);
+    assert_eq!((found.packet.flow.source, found.packet.flow.source_port), (own, 5000));
+    assert_eq!(found.trace.last().unwrap().chain.as_str(), "after", "a filter chain behind sees the new source");
+    let established = Packet { ct_state: CtState::ESTABLISHED, ..packet };
+    assert_eq!(ruleset.evaluate_in(&[Hook::Postrouting], established, &mut host).packet, established);
+}
+
+#[test]
+fn a_refusal_says_how() {
+    let refuse = |reject| vec![chain("a", Some(0), vec![rule(Verdict::Reject(reject))])];
+    let found = ruleset(refuse(Reject::PortUnreachable)).evaluate(&[Hook::Forward], packet());
+    assert_eq!((found.decision, found.rejected), (Decision::Deny, Some(Reject::PortUnreachable)));
+}
+
+#[test]
+fn a_code_point_is_set_on_its_own_family_only() {
+    let set = |family| statement(Statement::SetDscp { family, value: 46 });
+    let chains =
+        vec![chain("a", Some(0), vec![Rule { verdict: Some(Verdict::Drop), ..set(Family::V6) }, set(Family::V4)])];
+    let found = ruleset(chains).evaluate(&[Hook::Forward], packet());
+    assert_eq!((found.decision, found.packet.dscp), (Decision::Allow, 46));
+}
+
+/// What a kernel says of words at hooks that cannot have them.
+#[test]
+fn words_stand_only_where_they_may() {
+    let masquerade = || rule(Verdict::Masquerade { ports: None, random: false });
+    let through = || rule(jump("target"));
+    let below = |chain_type, hook, priority, rule: Rule| {
+        vec![at(chain_type, hook, priority, "base", vec![through()]), chain("target", None, vec![rule])]
+    };
+    let filter = |hook, rule| below(ChainType::Filter, hook, 0, rule);
+    let nat = |hook, rule| below(ChainType::Nat, hook, 0, rule);
+    let reject = || rule(Verdict::Reject(Reject::PortUnreachable));
+    let rpf = || when(Match::NoReversePath, Verdict::Drop);
+    let apply = |chains| Ruleset::default().apply(&Delta { chains_set: chains, ..Delta::default() });
+    for good in [
+        nat(Hook::Postrouting, masquerade()),
+        filter(Hook::Input, reject()),
+        filter(Hook::Prerouting, rpf()),
+        vec![chain("alone", None, vec![masquerade(), reject(), rpf()])],
+        below(ChainType::Route, Hook::Output, 0, rule(Verdict::Accept)),
+    ] {
+        apply(good).unwrap();
+    }
+    for bad in [
+        nat(Hook::Prerouting, masquerade()),
+        filter(Hook::Postrouting, masquerade()),
+        filter(Hook::Postrouting, reject()),
+        filter(Hook::Forward, rpf()),
+        nat(Hook::Forward, rule(Verdict::Accept)),
+        below(ChainType::Nat, Hook::Postrouting, -300, rule(Verdict::Accept)),
+        below(ChainType::Route, Hook::Forward, 0, rule(Verdict::Accept)),
+        vec![chain("a", None, vec![rule(Verdict::Reject(Reject::TcpReset))])],
+    ] {
+        assert!(apply(bad.clone()).is_err(), "{bad:?}");
+    }
 }
 
 #[test]

@@ -39,7 +39,7 @@ fn answer(resources: &[Resource], from: &str, to: &str, port: &str) -> Result<St
         let Some((id, node, interface)) = resources.iter().find_map(|one| workload(one, address)) else { continue };
         let (ruleset, state) = host(node, resources)?;
         let (iif, oif) = if address == source { (interface, uplink) } else { (uplink, interface) };
-        let packet = Packet { iif: Some(iif), oif: Some(oif), flow, ct_state: CtState::NEW, mark: 0 };
+        let packet = Packet { iif: Some(iif), oif: Some(oif), ..Packet::new(flow) };
         let found = ruleset.evaluate(&[Hook::Forward], packet);
         let said = state.judge(&id, direction, &flow);
         text += &format!("# {direction:?} on {node} by {interface}\n\n{ruleset}\n{:?}: {said}\n", said.decision);

@@ -90,7 +90,7 @@ impl<'a> Case<'a> {
         }
         let mark = generator.random.bits() as u32;
         let (near, far) = (Some(source.interface), Some(target.interface));
-        let new = |iif, oif| Packet { iif, oif, flow, ct_state: CtState::NEW, mark };
+        let new = |iif, oif| Packet { iif, oif, mark, ..Packet::new(flow) };
         let (sender, receiver) = (Party::Workload(&from.0), Party::Workload(&to.0));
         let decide = |from, to| self.cluster.decide(from, to, &flow);
         let questions = [
@@ -121,7 +121,7 @@ impl<'a> Case<'a> {
         let flow = self.flow(generator);
         let mark = generator.random.bits() as u32;
         let ct_state = generator.random.pick(&[CtState::NEW, CtState::ESTABLISHED, CtState::INVALID]);
-        let packet = |iif, oif, ct_state| Packet { iif, oif, flow, ct_state, mark };
+        let packet = |iif, oif, ct_state| Packet { iif, oif, ct_state, mark, ..Packet::new(flow) };
         let (stranger, new) = (Some(self.stranger), CtState::NEW);
         let unknown = "an unknown workload interface is cut off";
         self.pass(&THROUGH, packet(stranger, uplink(0), new), Decision::Deny, unknown);

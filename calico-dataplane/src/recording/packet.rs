@@ -1,0 +1,75 @@
+//! A packet at a hook, and what became of it.
+
+use std::fmt;
+
+use calico_core::flow::{Decision, Flow};
+use calico_core::net::InterfaceName;
+use calico_core::table::{ChainName, CtState, Reject};
+
+/// A packet at a hook.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(clippy::exhaustive_structs, reason = "callers build it with literals")]
+pub struct Packet {
+    /// Interface it came in by.
+    pub iif: Option<InterfaceName>,
+    /// Interface it goes out by.
+    pub oif: Option<InterfaceName>,
+    /// Addresses, protocol, ports.
+    pub flow: Flow,
+    /// What connection tracking says, or will say once the packet comes by.
+    pub ct_state: CtState,
+    /// Whether the connection's destination was translated.
+    pub translated: bool,
+    /// Whether an answer would leave by the interface that the packet came in by.
+    pub reverse_path: bool,
+    /// Differentiated services code point.
+    pub dscp: u8,
+    /// Mark.
+    pub mark: u32,
+}
+
+impl Packet {
+    /// The first packet of a connection that nothing is peculiar about, from and to no interface.
+    pub const fn new(flow: Flow) -> Self {
+        Self {
+            iif: None,
+            oif: None,
+            flow,
+            ct_state: CtState::NEW,
+            translated: false,
+            reverse_path: true,
+            dscp: 0,
+            mark: 0,
+        }
+    }
+}
+
+/// What became of a packet, and why.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(clippy::exhaustive_structs, reason = "an answer: what and why")]
+pub struct Evaluation {
+    /// Whether it went through.
+    pub decision: Decision,
+    /// How its sender is told, if it went not and the sender is told.
+    pub rejected: Option<Reject>,
+    /// The packet as it left: translated, marked, untracked.
+    pub packet: Packet,
+    /// The rules that were carried out to their end, in order.
+    pub trace: Vec<Visit>,
+}
+
+/// A rule that was carried out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(clippy::exhaustive_structs, reason = "an answer: where and what")]
+pub struct Visit {
+    /// The chain it stands in.
+    pub chain: ChainName,
+    /// Its text; of a map look-up, also what was found.
+    pub rule: String,
+}
+
+impl fmt::Display for Visit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.chain, self.rule)
+    }
+}
