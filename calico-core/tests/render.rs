@@ -5,13 +5,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use calico_core::calc::event::{
-    ActiveEndpoint, ActiveEntity, ActiveRule, ActiveRules, EndpointId, Event, IpSetKind, Member, PolicyId, ProfileId,
-    SetId, Stack, StackTier,
+    ActiveEndpoint, ActiveEntity, ActiveHostEndpoint, ActiveRule, ActiveRules, Directions, EndpointId, Event,
+    HostInterfaces, IpSetKind, Member, PolicyId, ProfileId, SetId, Stack, StackTier,
 };
 use calico_core::net::{Cidr, Family, PortRange};
-use calico_core::render::{EndpointToHost, PolicyRenderer, RenderConfig, Renderer};
+use calico_core::render::{DenyAction, EndpointToHost, PolicyRenderer, RenderConfig, Renderer};
 use calico_core::resource::{Action, DefaultAction, Icmp, Kind, ResourceKey};
-use calico_core::table::Delta;
+use calico_core::table::{Chain, Delta, Statement, Verdict};
 
 #[test]
 fn skeleton() {
@@ -137,6 +137,124 @@ fn further_sources_share_a_chain() {
     golden("spoofed-sources", &delta);
 }
 
+/// All that host endpoints make of it: named and all others, each kind of policy.
+#[test]
+fn host_endpoints() {
+    let mut renderer = Renderer::new(RenderConfig::default());
+    let named = ActiveHostEndpoint {
+        interfaces: HostInterfaces::Named(vec!["eth0".parse().unwrap(), "eth1".parse().unwrap()]),
+        untracked: Directions { ingress: tier(&["raw"]), egress: Arc::default() },
+        pre_dnat: Arc::default(),
+        normal: Directions { ingress: stack(&["normal"]), egress: stack(&[]) },
+        forward: Directions { ingress: tier(&["normal"]), egress: Arc::default() },
+    };
+    let others = ActiveHostEndpoint {
+        interfaces: HostInterfaces::Others,
+        untracked: Directions { ingress: tier(&["ignored"]), egress: Arc::default() },
+        pre_dnat: tier(&["early"]),
+        normal: Directions { ingress: stack(&[]), egress: stack(&["normal"]) },
+        forward: Directions::default(),
+    };
+    let policies = ["raw", "early", "normal"].map(|name| Event::PolicySet {
+        id: policy(name),
+        rules: Arc::new(ActiveRules {
+            egress: vec![rule(Action::Allow)],
+            ..(*rules(vec![rule(Action::Deny)])).clone()
+        }),
+    });
+    let mut events = Vec::from(policies);
+    events.extend([host_endpoint("uplinks", named.clone()), host_endpoint("others", others)]);
+    golden("host-endpoints", &handle(&mut renderer, &events));
+
+    // Less is left when a policy goes, and nothing when the endpoints go.
+    let named = ActiveHostEndpoint { untracked: Directions::default(), ..named };
+    let changed = [host_endpoint("uplinks", named), Event::HostEndpointRemoved(host_endpoint_id("others"))];
+    golden("host-endpoints-changed", &handle(&mut renderer, &changed));
+    handle(&mut renderer, &[Event::HostEndpointRemoved(host_endpoint_id("uplinks"))]);
+    assert_eq!(handle(&mut renderer, &[Event::HostEndpointRemoved(host_endpoint_id("uplinks"))]), Delta::default());
+}
+
+/// What is refused in the filter is dropped where no refusal is possible, so those places have chains of their own.
+#[test]
+fn refusals() {
+    let config = RenderConfig { deny_action: DenyAction::Reject, flow_logs: true, ..RenderConfig::default() };
+    let mut renderer = Renderer::new(config);
+    let endpoint = ActiveHostEndpoint {
+        interfaces: HostInterfaces::Named(vec!["eth0".parse().unwrap()]),
+        untracked: Directions { ingress: tier(&["raw"]), egress: Arc::default() },
+        pre_dnat: Arc::default(),
+        normal: Directions { ingress: stack(&[]), egress: stack(&["normal"]) },
+        forward: Directions::default(),
+    };
+    let events = [
+        Event::PolicySet { id: policy("raw"), rules: rules(vec![rule(Action::Deny)]) },
+        Event::PolicySet { id: policy("normal"), rules: egress_rules(vec![rule(Action::Deny), rule(Action::Pass)]) },
+        host_endpoint("uplink", endpoint),
+    ];
+    let delta = handle(&mut renderer, &events);
+    let refuses = |chain: &Chain| chain.rules.iter().any(|rule| matches!(rule.verdict, Some(Verdict::Reject(_))));
+    for chain in delta.chains_set.iter().filter(|chain| refuses(chain)) {
+        let name = chain.name.as_str();
+        assert!(!name.starts_with("mangle-") && !name.starts_with("raw-"), "{chain} cannot refuse");
+    }
+    golden("refusals", &delta);
+}
+
+/// Staged policies count and decide nothing; a tier of nothing else lets all through.
+#[test]
+fn staged_policies() {
+    let mut renderer = Renderer::new(RenderConfig { counters: false, flow_logs: true, ..RenderConfig::default() });
+    let staged = PolicyId(ResourceKey::cluster(Kind::StagedGlobalNetworkPolicy, "tried"));
+    let all = [Action::Log, Action::Pass, Action::Deny, Action::Allow].map(rule).to_vec();
+    let mut tiers = tier(&["first", "last"]);
+    let tiers = &mut Arc::make_mut(&mut tiers).tiers;
+    tiers[0].policies.insert(1, staged.clone());
+    let only_staged =
+        StackTier { name: "trial".into(), policies: vec![staged.clone()], default_action: DefaultAction::Pass };
+    tiers.insert(0, only_staged);
+    let stack = Arc::new(Stack { tiers: tiers.clone(), profiles: Vec::new() });
+    let events = [
+        Event::PolicySet { id: staged, rules: rules(all) },
+        Event::PolicySet { id: policy("first"), rules: rules(vec![rule(Action::Pass)]) },
+        Event::PolicySet { id: policy("last"), rules: rules(vec![rule(Action::Deny)]) },
+        endpoint("a", "calia", &["10.0.0.1/32"], &stack),
+    ];
+    let mut delta = handle(&mut renderer, &events);
+    delta.chains_set.retain(|chain| !chain.name.as_str().contains("out") && !chain.name.as_str().contains("egress"));
+    golden("staged", &Delta { chains_set: delta.chains_set, ..Delta::default() });
+}
+
+/// Log rules say who they are, and no more often than they may.
+#[test]
+fn log_prefixes() {
+    let prefix = |log_prefix: &str, owner: &str| {
+        let log_rate = Some("10/minute".parse().unwrap());
+        let mut renderer =
+            Renderer::new(RenderConfig { log_prefix: log_prefix.into(), log_rate, ..RenderConfig::default() });
+        let id = PolicyId(ResourceKey::namespaced(Kind::NetworkPolicy, "shop", "front"));
+        let rules = Arc::new(ActiveRules { tier: Some("audit".into()), ..(*rules(vec![rule(Action::Log)])).clone() });
+        let mut stack = stack(&["x"]);
+        Arc::make_mut(&mut stack).tiers[0].policies = vec![id.clone()];
+        let events = [
+            Event::PolicySet { id, rules: rules.clone() },
+            Event::ProfileSet { id: ProfileId("kns.default".into()), rules },
+            endpoint("a", "calia", &["10.0.0.1/32"], &stack),
+        ];
+        let delta = handle(&mut renderer, &events);
+        let chain = delta.chains_set.iter().find(|chain| chain.name.as_str() == owner).unwrap();
+        let [rule] = &chain.rules[..] else { panic!("one rule, one line: {chain}") };
+        let Some(Statement::Log { prefix }) = rule.statements.last() else { panic!("it logs: {chain}") };
+        assert!(rule.to_string().contains("limit rate 10/minute burst 5 packets"), "{rule}");
+        prefix.clone()
+    };
+    let (policy, profile) = ("policy-in/np/shop/front", "profile-in/kns.default");
+    assert_eq!(prefix("calico %t %k %n %p %x %", policy), "calico audit np front shop/front %x %: ");
+    assert_eq!(prefix("%k:%p", profile), "pro:kns.default: ");
+    assert_eq!(prefix("", policy), ": ");
+    let long = prefix(&"é".repeat(200), policy);
+    assert!(long.len() <= 127 && long.ends_with("é: "), "{long}");
+}
+
 /// Of two endpoints that claim one interface the smaller is active; of two interfaces that claim one address one has the route.
 #[test]
 fn rival_claims_have_one_winner_and_the_other_waits() {
@@ -233,11 +351,7 @@ fn what_a_delta_gathered_is_taken_back() {
     assert_eq!(interfaces, ["cali3", "cali4"]);
     assert_eq!((delta.routes_set.len(), delta.settings.len()), (2, 16));
     let chains: std::collections::BTreeSet<_> = delta.chains_set.iter().map(|chain| &chain.name).collect();
-    assert_eq!(
-        (chains.len(), delta.chains_set.len()),
-        (7, 7),
-        "two policies, two profiles, three stacks: {delta}"
-    );
+    assert_eq!((chains.len(), delta.chains_set.len()), (7, 7), "two policies, two profiles, three stacks: {delta}");
     assert_eq!(delta.sets_added.len(), 8);
     let changed = delta.elements.iter().filter(|change| change.set.as_str().ends_with(&set(2).to_string()));
     assert_eq!(changed.map(|change| change.added.len() + change.removed.len()).sum::<usize>(), 0);
@@ -254,7 +368,7 @@ fn what_is_not_known_denies() {
     let early = handle(&mut renderer, &[endpoint("a", "calia", &["10.0.0.1/32"], &stack(&["one"]))]);
     assert_eq!(chain(&early), ["drop"]);
     let known = Event::PolicySet { id: policy("one"), rules: rules(vec![rule(Action::Allow)]) };
-    assert_eq!(chain(&handle(&mut renderer, &[known])), ["accept"]);
+    assert_eq!(chain(&handle(&mut renderer, &[known])), ["counter accept"]);
     assert_eq!(chain(&handle(&mut renderer, &[Event::PolicyRemoved(policy("one"))])), ["drop"]);
     let stray = Event::SetChanged { id: set(9), added: vec![Member::Net(net("10.0.0.1/32"))], removed: Vec::new() };
     assert_eq!(handle(&mut renderer, &[stray]), Delta::default());
@@ -295,6 +409,26 @@ fn from_set(action: Action, id: SetId) -> ActiveRule {
 
 fn rules(ingress: Vec<ActiveRule>) -> Arc<ActiveRules> {
     Arc::new(ActiveRules { tier: None, ingress, egress: Vec::new() })
+}
+
+fn egress_rules(egress: Vec<ActiveRule>) -> Arc<ActiveRules> {
+    Arc::new(ActiveRules { tier: None, ingress: Vec::new(), egress })
+}
+
+/// A stack without profiles whose tier passes on what its policies leave.
+fn tier(policies: &[&str]) -> Arc<Stack> {
+    let mut stack = (*stack(policies)).clone();
+    stack.profiles.clear();
+    stack.tiers.iter_mut().for_each(|tier| tier.default_action = DefaultAction::Pass);
+    Arc::new(stack)
+}
+
+fn host_endpoint(name: &str, endpoint: ActiveHostEndpoint) -> Event {
+    Event::HostEndpointSet { id: host_endpoint_id(name), endpoint: Arc::new(endpoint) }
+}
+
+fn host_endpoint_id(name: &str) -> EndpointId {
+    EndpointId(ResourceKey::cluster(Kind::HostEndpoint, name))
 }
 
 fn stack(policies: &[&str]) -> Arc<Stack> {

@@ -29,7 +29,7 @@ fn set_up_otherwise() {
     let workload_prefix = "tap".parse().unwrap();
     let config = RenderConfig {
         workload_prefixes: vec![InterfaceName::CALI, workload_prefix],
-        mark_mask: 0x10.try_into().unwrap(),
+        mark_mask: 0x30.try_into().unwrap(),
         endpoint_to_host: settings.endpoint_to_host,
         vxlan_port: settings.vxlan_port,
         allow_vxlan_from_workloads: settings.allow_vxlan_from_workloads,

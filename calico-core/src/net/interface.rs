@@ -27,6 +27,9 @@ impl InterfaceName {
     /// `eth0`: how a host's interface is most often called.
     pub const ETH0: Self = Self { bytes: *b"eth0\0\0\0\0\0\0\0\0\0\0\0", length: 4 };
 
+    /// `lo`: the host's way to itself.
+    pub const LOOPBACK: Self = Self { bytes: *b"lo\0\0\0\0\0\0\0\0\0\0\0\0\0", length: 2 };
+
     /// The name as text.
     pub fn as_str(&self) -> &str {
         let bytes = self.bytes.get(..usize::from(self.length)).unwrap_or_default();

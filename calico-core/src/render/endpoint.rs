@@ -9,6 +9,7 @@ use alloc::vec::Vec;
 
 use super::names::{Direction, FROM_WORKLOAD, TO_WORKLOAD, sources_chain};
 use super::skeleton::{SOURCE_PREFIXES, WORKLOAD_EGRESS, sources_set};
+use super::workloads::course;
 use super::{RenderConfig, stack};
 use crate::calc::event::ActiveEndpoint;
 use crate::net::{Cidr, Family, InterfaceName};
@@ -23,6 +24,10 @@ pub(super) struct Parts {
     pub(super) elements: BTreeSet<(SetName, Element)>,
     pub(super) neighbors: BTreeSet<Neighbor>,
     pub(super) settings: BTreeSet<InterfaceSetting>,
+    /// Addresses that are routed to the interface.
+    pub(super) routes: BTreeSet<Cidr>,
+    /// Chains beside the stacks'; those that others bring along too are equal.
+    pub(super) chains: Vec<Chain>,
 }
 
 pub(super) fn parts(endpoint: &ActiveEndpoint, config: &RenderConfig) -> Parts {
@@ -32,15 +37,18 @@ pub(super) fn parts(endpoint: &ActiveEndpoint, config: &RenderConfig) -> Parts {
         parts.elements.insert((SetName::composed(set), Element { key, verdict: target.map(Verdict::Goto) }));
     };
     let ifname = || -> Box<[Datum]> { Box::new([Datum::Interface(interface)]) };
-    add(FROM_WORKLOAD, ifname(), Some(stack::name(&endpoint.egress, Direction::Egress)));
-    add(TO_WORKLOAD, ifname(), Some(stack::name(&endpoint.ingress, Direction::Ingress)));
+    add(FROM_WORKLOAD, ifname(), Some(stack::name(&endpoint.egress, course(Direction::Egress))));
+    add(TO_WORKLOAD, ifname(), Some(stack::name(&endpoint.ingress, course(Direction::Ingress))));
     for cidr in &endpoint.addresses {
         let key = Box::new([Datum::Interface(interface), Datum::Addr(cidr.address())]);
         add(sources_set(cidr.family()), key, None);
     }
-    if let Some(chain) = sources(endpoint, config) {
-        add(SOURCE_PREFIXES, ifname(), Some(chain.name));
+    let sources = sources(endpoint, config);
+    if let Some(chain) = &sources {
+        add(SOURCE_PREFIXES, ifname(), Some(chain.name.clone()));
     }
+    parts.chains.extend(sources);
+    parts.routes = endpoint.addresses.iter().copied().collect();
     // Upstream gives IPv4 neighbours only: an IPv6 workload answers for itself.
     let neighbor = |mac| move |cidr: &Cidr| Neighbor { interface, address: cidr.address(), mac };
     let addresses = endpoint.addresses.iter().filter(|cidr| cidr.family() == Family::V4);
@@ -50,7 +58,7 @@ pub(super) fn parts(endpoint: &ActiveEndpoint, config: &RenderConfig) -> Parts {
 }
 
 /// The chain for an endpoint that may use further source prefixes.
-pub(super) fn sources(endpoint: &ActiveEndpoint, config: &RenderConfig) -> Option<Chain> {
+fn sources(endpoint: &ActiveEndpoint, config: &RenderConfig) -> Option<Chain> {
     let mut prefixes = endpoint.allowed_sources.clone();
     prefixes.sort();
     prefixes.dedup();

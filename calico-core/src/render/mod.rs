@@ -28,18 +28,26 @@
 //! that wants a member is written once for each, a rule that wants a non-member tests both. The price is a second rule whose
 //! look-up in an empty tree costs a few nanoseconds; in return the first prefix that joins a set rewrites no chain.
 
+mod action;
+mod chains;
 mod config;
 mod endpoint;
+mod failsafe;
+mod host_chains;
+mod hosts;
 mod names;
+mod owner;
 mod pending;
+mod place;
 mod rule;
 mod set;
 mod skeleton;
 mod stack;
 mod standard;
 mod words;
+mod workloads;
 
-pub use config::{EndpointToHost, RenderConfig};
+pub use config::{DenyAction, EndpointToHost, LogRate, LogRateError, MarkMask, MarkMaskError, RenderConfig};
 pub use names::{FROM_WORKLOAD, TABLE, TO_WORKLOAD};
 pub use standard::Renderer;
 

@@ -32,6 +32,14 @@ impl Direction {
         }
     }
 
+    /// Upstream's letter in prefixes of flow logs.
+    pub(super) const fn letter(self) -> char {
+        match self {
+            Self::Ingress => 'I',
+            Self::Egress => 'E',
+        }
+    }
+
     const fn long(self) -> &'static str {
         match self {
             Self::Ingress => "ingress",
@@ -40,19 +48,19 @@ impl Direction {
     }
 }
 
-/// `policy-in/np/default/allow-dns`.
-pub(super) fn policy_chain(id: &PolicyId, direction: Direction) -> ChainName {
-    limited(&format!("policy-{}/", direction.short()), &policy_path(&id.0))
+/// `policy-in/np/default/allow-dns`; of a layer of its own, behind the layer's name.
+pub(super) fn policy_chain(id: &PolicyId, direction: Direction, layer: &str) -> ChainName {
+    limited(&format!("{layer}policy-{}/", direction.short()), &policy_path(&id.0))
 }
 
 /// `profile-out/kns.default`.
-pub(super) fn profile_chain(id: &ProfileId, direction: Direction) -> ChainName {
-    limited(&format!("profile-{}/", direction.short()), &id.0)
+pub(super) fn profile_chain(id: &ProfileId, direction: Direction, layer: &str) -> ChainName {
+    limited(&format!("{layer}profile-{}/", direction.short()), &id.0)
 }
 
-/// `ingress-…`, for content that `text` describes fully.
-pub(super) fn stack_chain(text: &str, direction: Direction) -> ChainName {
-    ChainName::composed(&format!("{}-{}", direction.long(), digest(text)))
+/// `ingress-…`, for content that `text` and the beginning describe fully.
+pub(super) fn stack_chain(text: &str, direction: Direction, beginning: &str) -> ChainName {
+    ChainName::composed(&format!("{beginning}{}-{}", direction.long(), digest(text)))
 }
 
 /// `sources-…`, for content that `text` describes fully.
@@ -83,15 +91,23 @@ pub(super) fn kernel_set(id: SetId, part: SetPart, family: Family) -> SetName {
 }
 
 fn policy_path(key: &ResourceKey) -> String {
-    let kind = match key.kind() {
-        Kind::NetworkPolicy => "np",
-        Kind::GlobalNetworkPolicy => "gnp",
-        other => other.plural(),
-    };
+    let kind = short_kind(key);
     match (key.namespace(), key.name()) {
         (Some(namespace), Some(name)) => format!("{kind}/{namespace}/{name}"),
         (None, Some(name)) => format!("{kind}/{name}"),
         (_, None) => format!("{kind}/{key}"),
+    }
+}
+
+/// Upstream's short names of kinds of policies.
+pub(super) const fn short_kind(key: &ResourceKey) -> &'static str {
+    match key.kind() {
+        Kind::NetworkPolicy => "np",
+        Kind::GlobalNetworkPolicy => "gnp",
+        Kind::StagedNetworkPolicy => "snp",
+        Kind::StagedGlobalNetworkPolicy => "sgnp",
+        Kind::StagedKubernetesNetworkPolicy => "sknp",
+        other => other.plural(),
     }
 }
 
@@ -119,13 +135,13 @@ mod tests {
     #[test]
     fn keeps_what_is_a_name_and_digests_the_rest() {
         let policy = |name: &str| PolicyId(ResourceKey::namespaced(Kind::NetworkPolicy, "default", name));
-        let name = |name: &str| policy_chain(&policy(name), Direction::Ingress);
+        let name = |name: &str| policy_chain(&policy(name), Direction::Ingress, "");
         assert_eq!(name("allow-dns").as_str(), "policy-in/np/default/allow-dns");
         let (long, odd) = (name(&"x".repeat(200)), name("a b;drop"));
         assert_eq!(long.as_str().len(), "policy-in/_".len() + 20);
         assert!(odd.as_str().starts_with("policy-in/_") && odd != long);
         let profile = ProfileId("_0123".into());
-        assert!(profile_chain(&profile, Direction::Egress).as_str().starts_with("profile-out/_"));
-        assert_ne!(profile_chain(&profile, Direction::Egress).as_str(), "profile-out/_0123");
+        assert!(profile_chain(&profile, Direction::Egress, "").as_str().starts_with("profile-out/_"));
+        assert_ne!(profile_chain(&profile, Direction::Egress, "").as_str(), "profile-out/_0123");
     }
 }

@@ -3,47 +3,23 @@
 //! Most rules become one kernel rule. There are more where nf_tables has no "or": for each family when addresses are looked at,
 //! for hosts and prefixes of a set (see the module above), for port numbers beside port names.
 
-use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
 
-use super::RenderConfig;
+use super::action::Context;
 use super::names::{SetPart, kernel_set};
 use crate::calc::event::{ActiveEntity, ActiveRule, SetId};
 use crate::net::{Cidr, Family, PortRange};
-use crate::resource::{Action, Icmp};
-use crate::table::{Field, Match, Rule, Statement, Value, Verdict};
+use crate::resource::Icmp;
+use crate::table::{Field, Match, Rule, Value};
 
 /// The kernel rules of a list of rules, in order.
-pub(super) fn render(rules: &[ActiveRule], config: &RenderConfig) -> Vec<Rule> {
-    let mut rendered = Vec::new();
-    for rule in rules {
-        for matches in alternatives(rule) {
-            rendered.push(act(rule.action, matches, config));
-        }
-    }
-    rendered
-}
-
-fn act(action: Action, matches: Vec<Match>, config: &RenderConfig) -> Rule {
-    let mut statements = Vec::new();
-    if config.counters {
-        statements.push(Statement::Counter);
-    }
-    let verdict = match action {
-        Action::Allow => Some(Verdict::Accept),
-        Action::Deny => Some(Verdict::Drop),
-        Action::Pass => {
-            let pass = config.pass_mark();
-            statements.push(Statement::SetMark { mask: pass, value: pass });
-            Some(Verdict::Return)
-        }
-        Action::Log => {
-            statements.push(Statement::Log { prefix: format!("{}: ", config.log_prefix) });
-            None
-        }
+pub(super) fn render(rules: &[ActiveRule], context: &Context<'_>) -> Vec<Rule> {
+    let numbered = rules.iter().enumerate();
+    let act = |(position, rule): (usize, &ActiveRule)| -> Vec<Rule> {
+        alternatives(rule).into_iter().map(|matches| context.act(position, rule.action, matches)).collect()
     };
-    Rule { matches, statements, verdict, comment: None }
+    numbered.flat_map(act).collect()
 }
 
 /// The lists of matches of which one must hold. Empty when the rule can never match.
@@ -238,7 +214,8 @@ fn widest(nets: impl Iterator<Item = Cidr>) -> Vec<Cidr> {
     kept
 }
 
-fn merged(ranges: &[PortRange]) -> Vec<PortRange> {
+/// In order, and none touches another.
+pub(super) fn merged(ranges: &[PortRange]) -> Vec<PortRange> {
     let mut ranges = ranges.to_vec();
     ranges.sort();
     let mut kept: Vec<PortRange> = Vec::new();

@@ -6,14 +6,27 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use super::RenderConfig;
-use super::names::{Direction, policy_chain, profile_chain, stack_chain};
-use crate::calc::event::Stack;
+use super::action::end_of_stack;
+use super::names::{Direction, stack_chain};
+use super::owner::{Layer, Owner};
+use super::words::{mark, marked};
+use crate::calc::event::{ProfileId, Stack, StackTier};
 use crate::resource::DefaultAction;
-use crate::table::{Chain, ChainName, Match, Rule, Statement, Verdict};
+use crate::table::{Chain, ChainName, Rule, Verdict};
+
+/// What a stack is run for. Courses of one stack that come to the same chain share it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Course {
+    pub(super) direction: Direction,
+    /// As [`Layer::shared`] gives it.
+    pub(super) layer: Layer,
+    /// Whether profiles and a drop are at the end; else what nothing decides goes on.
+    pub(super) closed: bool,
+}
 
 /// Name of a stack's chain: equal stacks have one name, and others another. Names of stored objects are free text, so line ends in
 /// them are escaped: no name can pass for two.
-pub(super) fn name(stack: &Stack, direction: Direction) -> ChainName {
+pub(super) fn name(stack: &Stack, course: Course) -> ChainName {
     let mut text = String::new();
     for tier in &stack.tiers {
         let action = if tier.default_action == DefaultAction::Pass { "pass" } else { "deny" };
@@ -23,44 +36,61 @@ pub(super) fn name(stack: &Stack, direction: Direction) -> ChainName {
         }
     }
     stack.profiles.iter().for_each(|profile| text.push_str(&format!("profile {}\n", profile.0.escape_debug())));
-    stack_chain(&text, direction)
+    let open = if course.closed { "" } else { "open-" };
+    stack_chain(&text, course.direction, &format!("{}{open}", course.layer.prefix()))
 }
 
-/// The chain. It always ends in a drop.
-pub(super) fn render(stack: &Stack, direction: Direction, config: &RenderConfig) -> Chain {
-    let pass = config.pass_mark();
-    let passed_not = || Match::Mark { mask: pass, value: 0, negated: false };
+/// The chain. A closed one always ends in a drop.
+pub(super) fn render(stack: &Stack, course: Course, config: &RenderConfig) -> Chain {
+    let mut rules: Vec<Rule> = stack.tiers.iter().flat_map(|tier| tier_rules(tier, course, config)).collect();
+    if course.closed {
+        rules.extend(stack.profiles.iter().map(|profile| call(profile, course)));
+        rules.push(denied("DR", None, "no profile decided".to_string(), course, config));
+    }
+    Chain { name: name(stack, course), base: None, rules }
+}
+
+fn tier_rules(tier: &StackTier, course: Course, config: &RenderConfig) -> Vec<Rule> {
+    let pass = config.mark_mask.pass();
+    let enforces = tier.policies.iter().any(|policy| !policy.is_staged());
     let mut rules = Vec::new();
-    for tier in &stack.tiers {
-        // The bit may be set by another tier, by the other half of the way through the host, or by strangers.
-        rules.push(Rule { statements: vec![Statement::SetMark { mask: pass, value: 0 }], ..Rule::default() });
-        for (position, policy) in tier.policies.iter().enumerate() {
-            let matches = if position == 0 { Vec::new() } else { vec![passed_not()] };
-            let verdict = Some(Verdict::Jump(policy_chain(policy, direction)));
-            rules.push(Rule { matches, verdict, ..Rule::default() });
-        }
-        if tier.default_action != DefaultAction::Pass {
-            rules.push(Rule {
-                matches: vec![passed_not()],
-                verdict: Some(Verdict::Drop),
-                comment: Some(format!("end of tier {}", tier.name)),
-                ..Rule::default()
-            });
-        }
+    if enforces {
+        // The bit may be set by another tier, by another part of the way through the host, or by strangers.
+        rules.push(Rule { statements: vec![mark(pass, false)], ..Rule::default() });
     }
-    for profile in &stack.profiles {
-        let verdict = Some(Verdict::Jump(profile_chain(profile, direction)));
-        rules.push(Rule { verdict, ..Rule::default() });
+    // Before the first that may pass, nothing has.
+    let mut may_have_passed = false;
+    for policy in &tier.policies {
+        let owner = Owner::Policy(policy.clone());
+        let matches = if may_have_passed { vec![marked(pass, false)] } else { Vec::new() };
+        let verdict = Some(Verdict::Jump(owner.chain(course.direction, course.layer)));
+        rules.push(Rule { matches, verdict, ..Rule::default() });
+        may_have_passed |= !owner.is_staged();
     }
-    let comment = Some("no profile decided".to_string());
-    rules.push(Rule { verdict: Some(Verdict::Drop), comment, ..Rule::default() });
-    Chain { name: name(stack, direction), base: None, rules }
+    if enforces && tier.default_action != DefaultAction::Pass {
+        let end = denied("DP", Some(&tier.name), format!("end of tier {}", tier.name), course, config);
+        rules.push(Rule { matches: vec![marked(pass, false)], ..end });
+    } else if !enforces {
+        let statements: Vec<_> =
+            end_of_stack("PP", Some(&tier.name), course.direction, course.layer, config).into_iter().collect();
+        rules.extend((!statements.is_empty()).then(|| Rule { statements, ..Rule::default() }));
+    }
+    rules
+}
+
+fn call(profile: &ProfileId, course: Course) -> Rule {
+    let chain = Owner::Profile(profile.clone()).chain(course.direction, course.layer);
+    Rule { verdict: Some(Verdict::Jump(chain)), ..Rule::default() }
+}
+
+fn denied(start: &str, tier: Option<&str>, comment: String, course: Course, config: &RenderConfig) -> Rule {
+    let statements = end_of_stack(start, tier, course.direction, course.layer, config).into_iter().collect();
+    Rule { matches: Vec::new(), statements, verdict: Some(course.layer.deny(config)), comment: Some(comment) }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::calc::event::ProfileId;
 
     #[test]
     fn no_name_passes_for_two() {
@@ -68,7 +98,8 @@ mod tests {
             tiers: Vec::new(),
             profiles: profiles.iter().map(|name| ProfileId((*name).into())).collect(),
         };
-        let name = |profiles: &[&str]| name(&stack(profiles), Direction::Ingress);
+        let course = Course { direction: Direction::Ingress, layer: Layer::Filter, closed: true };
+        let name = |profiles: &[&str]| name(&stack(profiles), course);
         assert_ne!(name(&["a\nprofile b"]), name(&["a", "b"]));
         assert_ne!(name(&["a\nb"]), name(&["a\\nb"]));
         assert_eq!(name(&["a", "b"]), name(&["a", "b"]));

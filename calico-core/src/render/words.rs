@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 
 use crate::net::InterfaceName;
 use crate::table::{
-    BaseChain, Chain, ChainName, ChainType, CtState, Field, Hook, Match, Rule, SetName, Value, Verdict,
+    BaseChain, Chain, ChainName, ChainType, CtState, Field, Hook, Match, Rule, SetName, Statement, Value, Verdict,
 };
 
 pub(super) fn chain(name: &str, rules: Vec<Rule>) -> Chain {
@@ -24,6 +24,10 @@ pub(super) fn accept(matches: Vec<Match>) -> Rule {
 
 pub(super) fn deny(matches: Vec<Match>, comment: &str) -> Rule {
     Rule { verdict: Some(Verdict::Drop), comment: Some(comment.to_string()), ..accept(matches) }
+}
+
+pub(super) fn jump(target: &str) -> Rule {
+    Rule { verdict: Some(Verdict::Jump(ChainName::composed(target))), ..Rule::default() }
 }
 
 pub(super) fn goto(matches: Vec<Match>, target: &str) -> Rule {
@@ -46,4 +50,14 @@ pub(super) const fn protocol(number: u8) -> Match {
 
 pub(super) const fn starts(field: Field, prefix: InterfaceName) -> Match {
     Match::InterfacePrefix { field, prefix, negated: false }
+}
+
+/// Whether all bits of a mark are set, or none is.
+pub(super) const fn marked(bits: u32, set: bool) -> Match {
+    Match::Mark { mask: bits, value: if set { bits } else { 0 }, negated: false }
+}
+
+/// Sets or clears bits of the mark.
+pub(super) const fn mark(bits: u32, set: bool) -> Statement {
+    Statement::SetMark { mask: bits, value: if set { bits } else { 0 } }
 }

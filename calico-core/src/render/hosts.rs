@@ -1,0 +1,199 @@
+//! Host endpoints: what the host's own interfaces let in, out and through.
+//!
+//! ```text
+//! prerouting  -300  raw-in            fail-safes; iifname vmap @untracked-in
+//! prerouting  -299  raw-in-notrack    what raw-in accepted is not tracked
+//! output      -300  raw-out           fail-safes; oifname vmap @untracked-out
+//! output      -299  raw-out-notrack
+//! prerouting  -150  pre-dnat          established, invalid, fail-safes; iifname vmap @pre-dnat
+//! input          2  host-in           established, invalid, fail-safes; iifname vmap @host-in
+//! output         0  host-out          established, invalid, fail-safes; oifname vmap @host-out
+//! postrouting -150  host-out-dnat     the same for what the host sends to a translated destination: only here is its interface right
+//! forward        2  forward-host-in   established, invalid; iifname vmap @forward-in
+//! forward        3  forward-host-out  established, invalid; oifname vmap @forward-out
+//! ```
+//!
+//! A named interface is an element of each map, and none of these chains belongs to an endpoint. What an endpoint of all other interfaces
+//! (`*`) wants follows the look-up as a goto. The base chains exist while there is a host endpoint, those before the routing decision
+//! while a policy wants them; a host without any does not pay for them, and its fail-safe ports are open because all are.
+//!
+//! *What was accepted already.* The bit `carried` tells a later hook that raw or `preDNAT` policy accepted a packet: then the policy of the
+//! host endpoint is not asked again. A chain sets the bit before it asks its policy, and clears it behind; whatever accepts in between ends
+//! the base chain and leaves it set. So policies need no mark of their own, and all layers share their chains. Connection state would not do
+//! instead: neighbour discovery and what other programs exempt are untracked too. The first chain on each way clears the bit, as a
+//! stranger may have set it, and the chain that acts on it clears it as well. From output to postrouting the same bit says the
+//! opposite, "not yet judged": there, nothing else can have it.
+//!
+//! Whose an interface is, and what is another than upstream's, is said by [`spec`](crate::spec): above all, `*` has neither interfaces of
+//! workloads nor loopback, and all layers.
+
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::sync::Arc;
+use alloc::vec;
+use alloc::vec::Vec;
+
+use super::chains::Chains;
+use super::host_chains::Parts;
+use super::place::Place;
+use super::workloads::change_elements;
+use super::{RenderConfig, stack};
+use crate::calc::event::{ActiveHostEndpoint, EndpointId, HostInterfaces, Stack};
+use crate::net::InterfaceName;
+use crate::table::{Chain, ChainName, Datum, Delta, Element, FieldType, SetDecl, SetKind, SetName, Verdict};
+
+/// Set of the interfaces that host endpoints name.
+pub(super) const HOST_INTERFACES: &str = "host-interfaces";
+
+/// One interface, or all others.
+type Claim = Option<InterfaceName>;
+
+/// The host endpoints.
+#[derive(Debug, Default)]
+pub(super) struct Hosts {
+    endpoints: BTreeMap<EndpointId, Arc<ActiveHostEndpoint>>,
+    /// Several only while an interface passes on; the smallest counts.
+    claims: BTreeMap<Claim, BTreeSet<EndpointId>>,
+    /// Number of claims with policies in a place.
+    users: BTreeMap<Place, usize>,
+    /// The base chains and what only they refer to, as last written.
+    written: BTreeMap<ChainName, Chain>,
+}
+
+impl Hosts {
+    pub(super) fn change(
+        &mut self,
+        id: &EndpointId,
+        endpoint: Option<&Arc<ActiveHostEndpoint>>,
+        chains: &mut Chains,
+        delta: &mut Delta,
+    ) {
+        let before = self.endpoints.get(id).map(|old| claims(old, &chains.config)).unwrap_or_default();
+        let after = endpoint.map(|new| claims(new, &chains.config)).unwrap_or_default();
+        let concerned: BTreeSet<Claim> = before.iter().chain(&after).copied().collect();
+        let was: Vec<_> = concerned.into_iter().map(|claim| (claim, self.active(claim))).collect();
+        for claim in before {
+            if self.claims.get_mut(&claim).is_some_and(|rivals| rivals.remove(id) && rivals.is_empty()) {
+                self.claims.remove(&claim);
+            }
+        }
+        for claim in after {
+            self.claims.entry(claim).or_default().insert(id.clone());
+        }
+        match endpoint {
+            Some(new) => self.endpoints.insert(id.clone(), Arc::clone(new)),
+            None => self.endpoints.remove(id),
+        };
+        let changed: Vec<_> = was.into_iter().map(|(claim, old)| (claim, old, self.active(claim))).collect();
+        let changed: Vec<_> = changed.into_iter().filter(|(_, old, new)| old != new).collect();
+        for (_, _, new) in &changed {
+            self.take(new.as_deref(), chains, delta);
+        }
+        for (claim, old, new) in &changed {
+            let elements = |endpoint: &Option<Arc<ActiveHostEndpoint>>| match (claim, endpoint) {
+                (Some(interface), Some(endpoint)) => elements(*interface, endpoint, &chains.config),
+                _ => BTreeSet::new(),
+            };
+            change_elements(&elements(old), &elements(new), delta);
+        }
+        for (_, old, _) in &changed {
+            self.release(old.as_deref(), chains, delta);
+        }
+        self.write(chains, delta);
+    }
+
+    fn active(&self, claim: Claim) -> Option<Arc<ActiveHostEndpoint>> {
+        let id = self.claims.get(&claim)?.first()?;
+        self.endpoints.get(id).cloned()
+    }
+
+    fn take(&mut self, endpoint: Option<&ActiveHostEndpoint>, chains: &mut Chains, delta: &mut Delta) {
+        for (place, stack) in stacks(endpoint, &chains.config) {
+            chains.take_stack(stack, place.course(&chains.config), delta);
+            *self.users.entry(place).or_insert(0) += 1;
+        }
+    }
+
+    fn release(&mut self, endpoint: Option<&ActiveHostEndpoint>, chains: &mut Chains, delta: &mut Delta) {
+        for (place, stack) in stacks(endpoint, &chains.config) {
+            chains.drop_stack(stack, place.course(&chains.config), delta);
+            if let Some(users) = self.users.get_mut(&place) {
+                *users = users.saturating_sub(1);
+            }
+        }
+    }
+
+    /// Brings the base chains up to date: a handful, whatever the number of endpoints.
+    fn write(&mut self, chains: &mut Chains, delta: &mut Delta) {
+        let wanted = if self.claims.is_empty() { Vec::new() } else { self.chains(&chains.config) };
+        let names: BTreeSet<&ChainName> = wanted.iter().map(|chain| &chain.name).collect();
+        let gone: Vec<_> = self.written.keys().filter(|name| !names.contains(name)).cloned().collect();
+        for name in gone {
+            self.written.remove(&name);
+            chains.pending.remove_chain(name, delta);
+        }
+        for chain in wanted {
+            if self.written.get(&chain.name) != Some(&chain) {
+                self.written.insert(chain.name.clone(), chain.clone());
+                chains.pending.set_chain(chain, delta);
+            }
+        }
+    }
+
+    fn chains(&self, config: &RenderConfig) -> Vec<Chain> {
+        let wildcard = self.active(None);
+        let used = |place| self.users.get(&place).is_some_and(|users| *users > 0);
+        let parts = Parts {
+            config,
+            wildcard: wildcard.as_deref(),
+            raw: used(Place::UntrackedIn) || used(Place::UntrackedOut),
+            pre_dnat: used(Place::PreDnat),
+        };
+        parts.chains()
+    }
+}
+
+/// The sets that are there with or without host endpoints.
+pub(super) fn declarations(config: &RenderConfig) -> Vec<SetDecl> {
+    let key = || vec![FieldType::Interface];
+    let map = |place: Place| SetDecl::new(SetName::composed(place.map()), key(), SetKind::VerdictMap);
+    let mut sets: Vec<SetDecl> = Place::all(config).map(map).collect();
+    sets.push(SetDecl::new(SetName::composed(HOST_INTERFACES), key(), SetKind::Hash));
+    sets
+}
+
+/// What an endpoint lays claim to. The interface of a workload is never a host endpoint's.
+fn claims(endpoint: &ActiveHostEndpoint, config: &RenderConfig) -> BTreeSet<Claim> {
+    match &endpoint.interfaces {
+        HostInterfaces::Others => BTreeSet::from([None]),
+        HostInterfaces::Named(names) => {
+            names.iter().copied().filter(|name| !config.is_workload(*name)).map(Some).collect()
+        }
+    }
+}
+
+/// Stacks that get a chain.
+fn stacks<'a>(endpoint: Option<&'a ActiveHostEndpoint>, config: &RenderConfig) -> Vec<(Place, &'a Arc<Stack>)> {
+    let Some(endpoint) = endpoint else { return Vec::new() };
+    let stacks = Place::all(config).map(|place| (place, place.stack(endpoint)));
+    stacks.filter(|(place, stack)| place.leads_to(stack)).collect()
+}
+
+fn elements(
+    interface: InterfaceName,
+    endpoint: &ActiveHostEndpoint,
+    config: &RenderConfig,
+) -> BTreeSet<(SetName, Element)> {
+    let key = || vec![Datum::Interface(interface)].into_boxed_slice();
+    let mut elements = BTreeSet::from([(SetName::composed(HOST_INTERFACES), Element { key: key(), verdict: None })]);
+    for place in Place::all(config) {
+        let (stack, course) = (place.stack(endpoint), place.course(config));
+        let verdict = if place.leads_to(stack) {
+            Verdict::Goto(stack::name(stack, course))
+        } else {
+            // Nothing of its own, and nothing of the others' either.
+            Verdict::Return
+        };
+        elements.insert((SetName::composed(place.map()), Element { key: key(), verdict: Some(verdict) }));
+    }
+    elements
+}
