@@ -16,6 +16,7 @@
 //! | [`flow`] | one flow: the common question of every evaluator |
 //! | [`render`] | what a host should hold, in table words, for what is active on it |
 //! | [`spec`] | what happens to a flow, slowly and straight from the resources: the oracle |
+//! | [`connection`] | which tracked connections policy denies now |
 //! | [`delta`] | what to write: desired against observed |
 //! | [`table`] | the abstract dataplane language: chains, rules, sets, routes, neighbours |
 //! | [`ipam`] | which addresses are handed out, and to whom |
@@ -34,6 +35,7 @@ extern crate std;
 pub mod bgp;
 pub mod calc;
 pub mod cni;
+pub mod connection;
 pub mod delta;
 mod few;
 pub mod flow;

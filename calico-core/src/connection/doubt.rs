@@ -1,0 +1,195 @@
+//! Which changes can deny what was allowed, and to whom.
+//!
+//! Most changes of a busy cluster deny nothing that goes on: a pod is added, and with it a member of sets from which rules allow. To
+//! read a host's whole table of connections for each would cost more than it is worth. So each set is known by how rules use it.
+
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::net::IpAddr;
+
+use super::Connection;
+use crate::calc::event::{ActiveRule, ActiveRules, EndpointId, Event, Member, SetId};
+use crate::net::Cidr;
+use crate::resource::Action;
+use crate::verdict::ActiveState;
+
+/// Connections that may be denied now and were not before.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Doubt {
+    /// All.
+    All,
+    /// Those that have one of these addresses.
+    Of {
+        /// Addresses.
+        hosts: BTreeSet<IpAddr>,
+        /// Shorter prefixes.
+        nets: Vec<Cidr>,
+    },
+}
+
+/// Takes the graph's events in, and collects the doubt that they raise.
+#[derive(Debug, Default)]
+pub struct Doubts {
+    uses: BTreeMap<SetId, Uses>,
+    doubt: Option<Doubt>,
+}
+
+/// In how many places a change of a set can deny.
+#[derive(Debug, Default, Clone, Copy)]
+struct Uses {
+    /// A new member can deny.
+    when_added: usize,
+    /// The loss of a member can deny.
+    when_removed: usize,
+}
+
+/// With more prefixes than this, each connection is compared with, all are in doubt.
+const MOST_NETS: usize = 64;
+
+impl Doubt {
+    /// Whether a connection is among them.
+    pub fn concerns(&self, connection: &Connection) -> bool {
+        match self {
+            Self::All => true,
+            Self::Of { hosts, nets } => connection
+                .addresses()
+                .into_iter()
+                .any(|address| hosts.contains(&address) || nets.iter().any(|net| net.contains(address))),
+        }
+    }
+
+    fn add(&mut self, prefix: Cidr) {
+        let Self::Of { hosts, nets } = self else { return };
+        if prefix.is_host() {
+            hosts.insert(prefix.address());
+        } else if nets.len() == MOST_NETS {
+            *self = Self::All;
+        } else {
+            nets.push(prefix);
+        }
+    }
+}
+
+impl Doubts {
+    /// Takes an event in, before the state does.
+    pub fn handle(&mut self, before: &ActiveState, event: &Event) {
+        match event {
+            Event::SetChanged { id, added, removed } => {
+                let uses = self.uses.get(id).copied().unwrap_or_default();
+                let added = added.iter().filter(|_| uses.when_added > 0);
+                let removed = removed.iter().filter(|_| uses.when_removed > 0);
+                self.doubt_of(added.chain(removed).map(prefix));
+            }
+            Event::PolicySet { id, rules } => self.rules_changed(before.policies.get(id), Some(rules)),
+            Event::PolicyRemoved(id) => self.rules_changed(before.policies.get(id), None),
+            Event::ProfileSet { id, rules } => self.rules_changed(before.profiles.get(id), Some(rules)),
+            Event::ProfileRemoved(id) => self.rules_changed(before.profiles.get(id), None),
+            Event::EndpointSet { id, endpoint } => {
+                let Some(known) = before.endpoints.get(id) else { return };
+                if known.ingress != endpoint.ingress || known.egress != endpoint.egress {
+                    self.doubt_of(endpoint.addresses.iter().copied());
+                }
+                let lost = known.addresses.iter().filter(|address| !endpoint.addresses.contains(address));
+                self.doubt_of(lost.filter(|address| is_shared(before, id, address)).copied());
+            }
+            // Its connections end with it, but those that another one may have with the same address.
+            Event::EndpointRemoved(id) => {
+                let lost = before.endpoints.get(id).into_iter().flat_map(|known| &known.addresses);
+                self.doubt_of(lost.filter(|address| is_shared(before, id, address)).copied());
+            }
+            // A new set is nobody's yet, as a new endpoint is, and one that goes was nobody's any more.
+            Event::SetAdded { .. } | Event::SetRemoved(_) => {}
+            // They do not decide about workloads.
+            Event::HostEndpointSet { .. } | Event::HostEndpointRemoved(_) | Event::NetworkSet(_) => {}
+        }
+    }
+
+    /// Doubts everything: nobody knows what was allowed before.
+    pub fn doubt_all(&mut self) {
+        self.doubt = Some(Doubt::All);
+    }
+
+    /// Doubts again what was taken.
+    pub fn doubt(&mut self, doubt: Doubt) {
+        match doubt {
+            Doubt::All => self.doubt_all(),
+            Doubt::Of { hosts, nets } => self.doubt_of(hosts.into_iter().map(Cidr::host).chain(nets)),
+        }
+    }
+
+    /// The doubt collected so far.
+    pub const fn take(&mut self) -> Option<Doubt> {
+        self.doubt.take()
+    }
+
+    /// Whether there is any.
+    pub const fn is_some(&self) -> bool {
+        self.doubt.is_some()
+    }
+
+    fn doubt_of(&mut self, prefixes: impl Iterator<Item = Cidr>) {
+        for prefix in prefixes {
+            let nothing = || Doubt::Of { hosts: BTreeSet::new(), nets: Vec::new() };
+            self.doubt.get_or_insert_with(nothing).add(prefix);
+        }
+    }
+
+    /// Rules of a policy that is new decide for nobody before an endpoint has it.
+    fn rules_changed(&mut self, before: Option<&Arc<ActiveRules>>, after: Option<&Arc<ActiveRules>>) {
+        if before.zip(after).is_some_and(|(before, after)| before != after) {
+            self.doubt_all();
+        }
+        for rule in after.into_iter().flat_map(|rules| all(rules)) {
+            for (set, change) in uses(rule) {
+                let uses = self.uses.entry(set).or_default();
+                uses.when_added += change.when_added;
+                uses.when_removed += change.when_removed;
+            }
+        }
+        for rule in before.into_iter().flat_map(|rules| all(rules)) {
+            for (set, change) in uses(rule) {
+                let Some(uses) = self.uses.get_mut(&set) else { continue };
+                uses.when_added = uses.when_added.saturating_sub(change.when_added);
+                uses.when_removed = uses.when_removed.saturating_sub(change.when_removed);
+                if uses.when_added == 0 && uses.when_removed == 0 {
+                    self.uses.remove(&set);
+                }
+            }
+        }
+    }
+}
+
+/// Whether another endpoint has an address, too.
+fn is_shared(state: &ActiveState, id: &EndpointId, address: &Cidr) -> bool {
+    state.endpoints.iter().any(|(other, endpoint)| other != id && endpoint.addresses.contains(address))
+}
+
+fn prefix(member: &Member) -> Cidr {
+    match member {
+        Member::Net(net) => *net,
+        Member::AddrPort { address, .. } => Cidr::host(*address),
+    }
+}
+
+fn all(rules: &ActiveRules) -> impl Iterator<Item = &ActiveRule> {
+    rules.ingress.iter().chain(&rules.egress)
+}
+
+/// A rule that allows denies where it matches no more, one that denies where it matches now; one that passes on may do either.
+fn uses(rule: &ActiveRule) -> impl Iterator<Item = (SetId, Uses)> {
+    let (when_matched, when_missed) = match rule.action {
+        Action::Allow => (0, 1),
+        Action::Deny => (1, 0),
+        Action::Pass => (1, 1),
+        Action::Log => (0, 0),
+    };
+    let wanted = Uses { when_added: when_matched, when_removed: when_missed };
+    let unwanted = Uses { when_added: when_missed, when_removed: when_matched };
+    [&rule.source, &rule.destination].into_iter().flat_map(move |side| {
+        let of = |sets: &'_ [SetId], uses| sets.iter().map(move |set| (*set, uses)).collect::<Vec<_>>();
+        let positive = of(&side.sets, wanted).into_iter().chain(of(&side.port_sets, wanted));
+        positive.chain(of(&side.not_sets, unwanted)).chain(of(&side.not_port_sets, unwanted))
+    })
+}
