@@ -2,9 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
+use std::net::IpAddr;
 use std::pin::Pin;
 
 use async_trait::async_trait;
+use calico_core::connection::Connection;
 use calico_core::net::InterfaceName;
 use calico_core::table::{
     BaseChain, ChainName, Delta, Element, Fingerprint, Neighbor, Route, RouteKey, SetDecl, SetName,
@@ -28,6 +30,8 @@ use crate::DataplaneError;
 /// - [`remove_workload`](Dataplane::remove_workload) begins at once and holds nothing of the dataplane: what it gives may be awaited
 ///   beside other calls, by any task. Both ends are gone when it is ready. Absence is success, and so is an interface that is no
 ///   workload's by its kind: it is left alone. The removal is reported as a change, like any that others make.
+/// - [`connections`](Dataplane::connections) and [`end_connections`](Dataplane::end_connections) go on by themselves in the same way. A host that tracks nothing
+///   has none. To end one that has ended already is success.
 #[async_trait]
 pub trait Dataplane: Send {
     /// What the host holds of ours, and its links.
@@ -41,10 +45,47 @@ pub trait Dataplane: Send {
 
     /// Removes a workload's interface, and with it the container's end.
     fn remove_workload(&mut self, interface: InterfaceName) -> Removal;
+
+    /// The connections that the host tracks and `pick` picks.
+    fn connections(&mut self, pick: Pick) -> Listing;
+
+    /// Ends connections that were listed.
+    fn end_connections(&mut self, names: Vec<TrackedName>) -> Removal;
 }
 
 /// A removal that goes on by itself.
 pub type Removal = Pin<Box<dyn Future<Output = Result<(), DataplaneError>> + Send>>;
+
+/// A look at connections that goes on by itself.
+pub type Listing = Pin<Box<dyn Future<Output = Result<Tracking, DataplaneError>> + Send>>;
+
+/// Which connections are asked for.
+pub type Pick = Box<dyn Fn(&Connection) -> bool + Send>;
+
+/// What a host tracks.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[expect(clippy::exhaustive_structs, reason = "backends build it with literals")]
+pub struct Tracking {
+    /// The host's own addresses at that time.
+    pub host: BTreeSet<IpAddr>,
+    /// The connections that were picked.
+    pub connections: Vec<Tracked>,
+}
+
+/// A connection that was listed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(clippy::exhaustive_structs, reason = "backends build it with literals")]
+pub struct Tracked {
+    /// What it connects.
+    pub connection: Connection,
+    /// By which the backend finds it again.
+    pub name: TrackedName,
+}
+
+/// A backend's own name for a connection. One that is made later with the same addresses and ports may have it, too.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[expect(clippy::exhaustive_structs, reason = "octets that mean something to one backend only")]
+pub struct TrackedName(pub Box<[u8]>);
 
 /// What a host holds of ours.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

@@ -24,7 +24,8 @@ pub mod testing;
 pub mod workload;
 
 pub use backend::{
-    ApplyReport, Dataplane, HostChange, LinkState, Observed, ObservedChain, ObservedSet, Removal, RouteFailure,
+    ApplyReport, Dataplane, HostChange, LinkState, Listing, Observed, ObservedChain, ObservedSet, Pick, Removal,
+    RouteFailure, Tracked, TrackedName, Tracking,
 };
 pub use error::DataplaneError;
 #[cfg(feature = "linux")]

@@ -8,13 +8,14 @@ use calico_core::net::InterfaceName;
 use calico_core::table::Delta;
 
 use crate::conntrack::Connections;
+use crate::conntrack::beside::Beside;
 use crate::netlink::Routing;
 use crate::netlink::monitor::Monitor;
 use crate::netns::{Netns, NetnsError};
 use crate::nftables::Ruleset;
 use crate::sysctl::Settings;
 use crate::workload;
-use crate::{ApplyReport, Dataplane, DataplaneError, HostChange, Observed, Removal};
+use crate::{ApplyReport, Dataplane, DataplaneError, HostChange, Listing, Observed, Pick, Removal, TrackedName};
 
 /// How a [`LinuxDataplane`] tells what is its own.
 #[derive(Debug, Clone)]
@@ -47,8 +48,8 @@ impl LinuxConfig {
 ///
 /// Requests are system calls that the kernel completes before they return (a few microseconds for an element, a second for a table
 /// of ten thousands of rules); they are made on the calling task's thread. Only [`next_change`](Dataplane::next_change) waits, and
-/// needs a tokio runtime with I/O enabled; [`remove_workload`](Dataplane::remove_workload) needs a runtime, whose threads for blocking
-/// work it uses.
+/// needs a tokio runtime with I/O enabled; [`remove_workload`](Dataplane::remove_workload), [`connections`](Dataplane::connections) and
+/// [`end_connections`](Dataplane::end_connections) need a runtime, whose threads for blocking work they use.
 ///
 /// Nothing is executed and nothing is flushed, neither on open nor on drop.
 ///
@@ -68,6 +69,7 @@ pub struct LinuxDataplane {
     routing: Routing,
     settings: Settings,
     connections: Connections,
+    beside: Beside,
     monitor: Monitor,
     netns: Arc<Netns>,
 }
@@ -80,6 +82,7 @@ impl LinuxDataplane {
         let ruleset = Ruleset::open()?;
         let routing = Routing::open()?;
         let connections = Connections::open()?;
+        let beside = Beside::open()?;
         let monitor = Monitor::open(config.clone(), ruleset.port(), routing.port());
         let monitor = monitor.map_err(|source| DataplaneError::Kernel {
             operation: "subscribe to",
@@ -91,7 +94,7 @@ impl LinuxDataplane {
             object: "the network namespace".into(),
             source: io::Error::other(error),
         })?;
-        Ok(Self { config, ruleset, routing, settings, connections, monitor, netns: Arc::new(netns) })
+        Ok(Self { config, ruleset, routing, settings, connections, beside, monitor, netns: Arc::new(netns) })
     }
 }
 
@@ -137,6 +140,14 @@ impl Dataplane for LinuxDataplane {
         let netns = Arc::clone(&self.netns);
         let work = tokio::task::spawn_blocking(move || retire(&netns, interface));
         Box::pin(async move { work.await.unwrap_or_else(|ended| Err(not_removed(interface, ended))) })
+    }
+
+    fn connections(&mut self, pick: Pick) -> Listing {
+        self.beside.list(pick)
+    }
+
+    fn end_connections(&mut self, names: Vec<TrackedName>) -> Removal {
+        self.beside.end(names)
     }
 }
 

@@ -1,11 +1,38 @@
-//! Addresses of the host: only that there is a new one.
+//! Addresses of the host.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use super::socket::RequestSocket;
+use super::wire::{Message, Writer, find};
 
 /// `RTM_NEWADDR`.
 pub(crate) const NEW: u16 = 20;
 
+/// `RTM_GETADDR`.
+const GET: u16 = 22;
+/// `IFA_LOCAL`, which point-to-point links need; `IFA_ADDRESS`, which is all that IPv6 has.
+const OWN: [u16; 2] = [2, 1];
+/// Length of a `struct ifaddrmsg`.
+const HEADER: usize = 8;
+
+/// All addresses of a namespace.
+pub(crate) fn all(socket: &mut RequestSocket) -> io::Result<BTreeSet<IpAddr>> {
+    let collect = |found: &mut BTreeSet<IpAddr>, message: Message<'_>| found.extend(own(message.body));
+    socket.dump(GET, |w: &mut Writer| w.raw(&[0; HEADER]), collect)
+}
+
+fn own(body: &[u8]) -> Option<IpAddr> {
+    let parts = body.get(HEADER..)?;
+    let value = OWN.into_iter().find_map(|kind| find(parts, kind))?;
+    let v4 = || value.try_into().ok().map(|octets: [u8; 4]| Ipv4Addr::from(octets).into());
+    v4().or_else(|| value.try_into().ok().map(|octets: [u8; 16]| Ipv6Addr::from(octets).into()))
+}
+
 /// The interface's index in a `struct ifaddrmsg`.
 pub(crate) fn index(body: &[u8]) -> Option<u32> {
-    let [_, _, _, _, index @ ..] = *body.first_chunk::<8>()?;
+    let [_, _, _, _, index @ ..] = *body.first_chunk::<HEADER>()?;
     Some(u32::from_ne_bytes(index))
 }
 

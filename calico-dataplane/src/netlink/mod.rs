@@ -3,7 +3,7 @@
 //! Messages are those of `netlink-packet-route`; sending them is ours, because a library that waits for each acknowledgement needs
 //! twice the time (4.1 against 2.1 µs a route). [`Routing`] is the request side, [`monitor`] the notification side.
 
-mod address;
+pub(crate) mod address;
 pub(crate) mod batch;
 pub(crate) mod link;
 pub(crate) mod monitor;

@@ -7,11 +7,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
 
 use async_trait::async_trait;
+use calico_core::connection::Connection;
 use calico_core::net::{InterfaceName, Mac};
 use calico_core::table::{ChainName, Delta, Neighbor, Route, RouteKey, RouteTarget, SetName};
 
 use super::Ruleset;
-use crate::{ApplyReport, Dataplane, DataplaneError, HostChange, LinkState, Observed, Removal, RouteFailure};
+use crate::{
+    ApplyReport, Dataplane, DataplaneError, HostChange, LinkState, Listing, Observed, Pick, Removal, RouteFailure,
+    Tracked, TrackedName, Tracking,
+};
 
 /// A host in memory. Clones are handles on the same host.
 #[derive(Debug, Clone, Default)]
@@ -28,6 +32,10 @@ struct Host {
     settings: BTreeMap<(InterfaceName, &'static str), String>,
     links: BTreeMap<InterfaceName, LinkState>,
     connections_cut: Vec<IpAddr>,
+    tracking: Tracking,
+    /// How many connections there have been, for their names.
+    tracked: u64,
+    listings: usize,
     applied: Vec<Delta>,
     faults: Faults,
     changes: VecDeque<HostChange>,
@@ -52,6 +60,8 @@ pub struct Faults {
     pub interfaces: BTreeSet<InterfaceName>,
     /// So often the connections that are to end stay.
     pub cuts: usize,
+    /// So often connections cannot be listed, or not be ended.
+    pub tracking: usize,
 }
 
 impl Recording {
@@ -92,6 +102,29 @@ impl Recording {
     /// The addresses whose connections ended since the last call, in order of time.
     pub fn take_connections_cut(&self) -> Vec<IpAddr> {
         core::mem::take(&mut self.host().connections_cut)
+    }
+
+    /// The host tracks a connection from now on.
+    pub fn track(&self, connection: Connection) {
+        let mut host = self.host();
+        host.tracked += 1;
+        let name = TrackedName(host.tracked.to_be_bytes().into());
+        host.tracking.connections.push(Tracked { connection, name });
+    }
+
+    /// The connections that it tracks.
+    pub fn tracked(&self) -> Vec<Connection> {
+        self.host().tracking.connections.iter().map(|tracked| tracked.connection).collect()
+    }
+
+    /// How often they were listed since the last call.
+    pub fn take_listings(&self) -> usize {
+        core::mem::take(&mut self.host().listings)
+    }
+
+    /// Gives the host an address of its own.
+    pub fn add_address(&self, address: IpAddr) {
+        self.host().tracking.host.insert(address);
     }
 
     /// The changes carried out, or refused, since the last call.
@@ -210,6 +243,26 @@ impl Dataplane for Recording {
         }
         Box::pin(std::future::ready(Ok(())))
     }
+
+    fn connections(&mut self, pick: Pick) -> Listing {
+        let mut host = self.host();
+        host.listings += 1;
+        let listed = host.tracking_works("list").map(|()| {
+            let Tracking { host, connections } = &host.tracking;
+            let picked = connections.iter().filter(|tracked| pick(&tracked.connection)).cloned();
+            Tracking { host: host.clone(), connections: picked.collect() }
+        });
+        Box::pin(std::future::ready(listed))
+    }
+
+    fn end_connections(&mut self, names: Vec<TrackedName>) -> Removal {
+        let mut host = self.host();
+        let ended = host.tracking_works("end");
+        if ended.is_ok() {
+            host.tracking.connections.retain(|tracked| !names.contains(&tracked.name));
+        }
+        Box::pin(std::future::ready(ended))
+    }
 }
 
 impl Host {
@@ -298,7 +351,19 @@ impl Host {
             return Err(planted("end", "connections"));
         }
         self.connections_cut.extend(addresses);
+        let stays = |tracked: &Tracked| !tracked.connection.addresses().iter().any(|one| addresses.contains(one));
+        self.tracking.connections.retain(stays);
         Ok(())
+    }
+
+    fn tracking_works(&mut self, operation: &'static str) -> Result<(), DataplaneError> {
+        match self.faults.tracking.checked_sub(1) {
+            None => Ok(()),
+            Some(left) => {
+                self.faults.tracking = left;
+                Err(planted(operation, "tracked connections"))
+            }
+        }
     }
 
     fn is_up(&self, name: InterfaceName) -> bool {

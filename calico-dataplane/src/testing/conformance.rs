@@ -42,6 +42,7 @@ pub async fn suite(dataplane: &mut dyn Dataplane, workload: InterfaceName) {
     settings_are_written(dataplane, workload).await;
     failures_are_reported_by_object(dataplane, workload).await;
     connections_end_where_there_are_any(dataplane).await;
+    connections_are_listed_and_ended_by_name(dataplane).await;
     own_writes_are_no_news(dataplane).await;
     workloads_are_removed(dataplane, workload).await;
 }
@@ -299,6 +300,20 @@ async fn own_writes_are_no_news(dataplane: &mut dyn Dataplane) {
     complete(&dataplane.apply(&sample::removal()).await);
     let polled = poll_next(dataplane);
     assert!(polled.is_pending(), "our own write came back as {polled:?}");
+}
+
+async fn connections_are_listed_and_ended_by_name(dataplane: &mut dyn Dataplane) {
+    let listing = dataplane.connections(Box::new(|_| true));
+    // It does not hold the dataplane.
+    observe(dataplane).await;
+    let listed = listing.await.unwrap_or_else(|error| panic!("connections are not listed: {error:?}"));
+    let names: Vec<_> = listed.connections.into_iter().map(|tracked| tracked.name).collect();
+    for _ in 0..2 {
+        let ending = dataplane.end_connections(names.clone()).await;
+        ending.unwrap_or_else(|error| panic!("connections are not ended: {error:?}"));
+    }
+    let listing = dataplane.connections(Box::new(|_| false)).await;
+    assert!(listing.unwrap_or_else(|error| panic!("{error:?}")).connections.is_empty(), "nothing was picked");
 }
 
 async fn workloads_are_removed(dataplane: &mut dyn Dataplane, workload: InterfaceName) {

@@ -1,10 +1,11 @@
 //! Connections of some addresses end, in a kernel that tracks them; all others stay.
 
-use std::net::UdpSocket;
+use std::net::{SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
 
 use calico_core::table::Delta;
 use calico_dataplane::Dataplane;
+use socket2::{Domain, Protocol, Socket, Type};
 
 use super::fixture::{bind, in_namespace, nft, run};
 
@@ -52,6 +53,10 @@ fn tracked() -> Vec<usize> {
     FLOWS.iter().enumerate().filter(|(_, flow)| is_listed(flow)).map(|(place, _)| place).collect()
 }
 
+fn ip(text: &str) -> std::net::IpAddr {
+    text.parse().unwrap()
+}
+
 fn cut(addresses: &[&str]) -> Delta {
     let connections_cut = addresses.iter().map(|address| address.parse().unwrap()).collect();
     Delta { connections_cut, ..Delta::default() }
@@ -75,6 +80,51 @@ fn connections_of_an_address_end_whichever_end_it_is() {
             assert!(dataplane.apply(&cut(&["127.1.0.4", "fd65::2"])).await.is_complete());
             assert_eq!(tracked(), [4, 6], "many at once, of both families");
         }
+    });
+}
+
+/// What is asked for is told with its translation, and ends by its name.
+#[test]
+fn connections_are_told_as_they_are_and_end_by_name() {
+    in_namespace(async |mut dataplane| {
+        let nothing = dataplane.connections(Box::new(|_| true)).await.unwrap();
+        assert!(nothing.connections.is_empty());
+        nft(RULES);
+        (1..5).for_each(|last| own(&format!("fd65::{last}")));
+        FLOWS.iter().for_each(|(from, to)| talk(from, to));
+        let listed = dataplane.connections(Box::new(|found| found.original.protocol == 17)).await.unwrap();
+        assert_eq!(listed.connections.len(), FLOWS.len());
+        assert!(
+            listed.host.contains(&"fd65::3".parse().unwrap()) && listed.host.contains(&"127.0.0.1".parse().unwrap())
+        );
+        let translated = listed.connections.iter().find(|one| one.connection.original.destination == ip("127.1.0.9"));
+        let at_policy = translated.unwrap().connection.at_policy();
+        assert_eq!((at_policy.source, at_policy.destination), (ip("127.1.0.5"), ip("127.1.0.3")));
+        assert_eq!((at_policy.source_port, at_policy.destination_port), (7777, 5353));
+
+        let wanted = ip("127.1.0.1");
+        let some = dataplane.connections(Box::new(move |found| found.addresses().contains(&wanted))).await.unwrap();
+        let names: Vec<_> = some.connections.into_iter().map(|tracked| tracked.name).collect();
+        assert_eq!(names.len(), 2);
+        dataplane.end_connections(names.clone()).await.unwrap();
+        assert_eq!(tracked(), [2, 3, 4, 5, 6]);
+        dataplane.end_connections(names).await.unwrap();
+        assert_eq!(tracked(), [2, 3, 4, 5, 6], "they have ended already");
+    });
+}
+
+/// Pings carry type and code.
+#[test]
+fn pings_are_told_by_type_and_code() {
+    in_namespace(async |mut dataplane| {
+        nft(RULES);
+        let socket = Socket::new(Domain::IPV4, Type::RAW, Some(Protocol::ICMPV4)).unwrap();
+        // An echo request; kernels check the sum before they answer or track it.
+        let echo = [8, 0, 0xf7, 0xfd, 0, 1, 0, 1];
+        socket.send_to(&echo, &SocketAddr::from(([127, 1, 0, 2], 0)).into()).unwrap();
+        let listed = dataplane.connections(Box::new(|found| found.original.protocol == 1)).await.unwrap();
+        let icmp: Vec<_> = listed.connections.iter().map(|one| one.connection.original.icmp).collect();
+        assert_eq!(icmp, [Some((8, 0))]);
     });
 }
 
