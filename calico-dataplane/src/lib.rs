@@ -3,6 +3,7 @@
 mod backend;
 #[cfg(feature = "linux")]
 mod conntrack;
+pub mod denied;
 mod error;
 #[cfg(feature = "nft-json")]
 pub mod export;

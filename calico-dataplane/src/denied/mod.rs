@@ -1,0 +1,288 @@
+//! Connections that policy denies now end.
+//!
+//! [`DeniedConnections`] is the pure machine. In come the graph's events, what the kernel has taken, lists of tracked connections, and
+//! the time; out comes [`Work`] for a [`Dataplane`](crate::Dataplane) that goes on beside the caller's loop. What is denied says
+//! [`calico_core::connection`].
+//!
+//! Rules that it keeps:
+//! - A connection is looked for only after the kernel holds the policy that denies it: until then it would begin anew. If the kernel
+//!   holds a part, what can be ended is, and all is looked at again once more is written.
+//! - Lists are asked for when something can have been denied, and never take more than a tenth of the time: the first at once.
+//! - A list is judged in slices, by what is active then.
+//! - A connection that was ended can come back by itself: what its other end was still sending makes a connection the other
+//!   way, which policy may allow, and of which the denied one's packets would be replies. So for as long as TCP sends again, what comes back is
+//!   looked for, ever less often, and ended.
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::{HashMap, HashSet};
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use calico_core::calc::event::Event;
+use calico_core::connection::{Connection, Doubt, Doubts, Judge};
+use calico_core::flow::Flow;
+use calico_core::net::Cidr;
+use calico_core::verdict::ActiveState;
+
+use crate::{DataplaneError, Pick, Tracked, TrackedName, Tracking};
+
+/// Connections judged in one go.
+const SLICE: usize = 1024;
+/// Shortest and longest time between two lists.
+const PAUSE: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(10));
+/// Part of the time that lists may take: one in so many.
+const SHARE: u32 = 10;
+/// Pause after a failure; it doubles up to the longest.
+const RETRY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
+/// So long a TCP sends again what nobody acknowledges (`tcp_retries2`), and its other end may come back.
+const WATCH: Duration = Duration::from_secs(16 * 60);
+/// What was ended that long ago is looked for again after one part in so many of that time.
+const WATCH_SHARE: u32 = 8;
+/// Most ended connections to look for: 4 MB.
+const MOST_WATCHED: usize = 16_384;
+
+/// Ends connections that policy denies now. See the module for its rules.
+///
+/// Calls, in any order: [`handle`](Self::handle), [`doubt_all`](Self::doubt_all) and [`wrote`](Self::wrote) when something happened. Then do what
+/// [`poll`](Self::poll) gives until it gives nothing, and answer with [`listed`](Self::listed) or [`ended`](Self::ended). Come
+/// back at [`poll_timeout`](Self::poll_timeout) at the latest. Times are counted from any fixed moment.
+#[derive(Debug, Default)]
+pub struct DeniedConnections {
+    doubts: Doubts,
+    /// Doubted while the kernel did not hold all of the policy.
+    held: Option<Doubt>,
+    /// The kernel held nothing yet when it was last asked for.
+    waits_for_kernel: bool,
+    stage: Stage,
+    /// No list before.
+    earliest: Duration,
+    retry: Duration,
+    watch: Option<Watch>,
+    /// What was ended, by what would bring it back.
+    watched: Arc<HashMap<Flow, Connection>>,
+}
+
+/// What a dataplane is to do.
+#[expect(clippy::exhaustive_enums, reason = "whoever carries it out must handle every work")]
+pub enum Work {
+    /// List connections.
+    List(Pick),
+    /// End these.
+    End(Vec<TrackedName>),
+}
+
+/// What the kernel holds of the policy that is active.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(clippy::exhaustive_enums, reason = "it holds all, a part, or has not been given it")]
+pub enum Holding {
+    /// It has not been written yet.
+    Nothing,
+    /// All that can be written is.
+    Part,
+    /// Everything.
+    All,
+}
+
+#[derive(Debug, Default)]
+enum Stage {
+    #[default]
+    Idle,
+    Listing {
+        began: Duration,
+        doubt: Option<Doubt>,
+    },
+    Judging(Judging),
+    Ending {
+        doubt: Option<Doubt>,
+        count: usize,
+        /// Without those that had come back.
+        denied: Vec<Connection>,
+    },
+}
+
+#[derive(Debug)]
+struct Judging {
+    doubt: Option<Doubt>,
+    tracking: Tracking,
+    next: usize,
+    denied: Vec<Tracked>,
+    /// Those that belong to others.
+    children: Vec<usize>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Watch {
+    since: Duration,
+    next: Duration,
+}
+
+impl DeniedConnections {
+    /// Takes an event in, before the state does.
+    pub fn handle(&mut self, before: &ActiveState, event: &Event) {
+        self.doubts.handle(before, event);
+    }
+
+    /// Doubts everything: at the start, and when somebody else changed what policy made of the kernel.
+    pub fn doubt_all(&mut self) {
+        self.doubts.doubt_all();
+    }
+
+    /// The kernel took a change of chains, sets or elements.
+    pub fn wrote(&mut self) {
+        if let Some(doubt) = self.held.take() {
+            self.doubts.doubt(doubt);
+        }
+    }
+
+    /// What to do now. Nothing more is given until it is answered.
+    pub fn poll(&mut self, state: &ActiveState, holding: Holding, now: Duration) -> Option<Work> {
+        match core::mem::take(&mut self.stage) {
+            Stage::Idle => self.begin(state, holding, now),
+            Stage::Judging(judging) => self.judge(state, judging),
+            stage => {
+                self.stage = stage;
+                None
+            }
+        }
+    }
+
+    /// When to come back at the latest, if nothing else happens; what is past means at once.
+    pub fn poll_timeout(&self) -> Option<Duration> {
+        match self.stage {
+            Stage::Idle if self.doubts.is_some() && !self.waits_for_kernel => Some(self.earliest),
+            Stage::Idle => self.watch.map(|watch| watch.next.max(self.earliest)),
+            Stage::Judging(_) => Some(Duration::ZERO),
+            _ => None,
+        }
+    }
+
+    /// The list that was asked for, or why there is none.
+    pub fn listed(&mut self, outcome: Result<Tracking, DataplaneError>, now: Duration) -> Result<(), DataplaneError> {
+        let Stage::Listing { began, doubt } = core::mem::take(&mut self.stage) else { return Ok(()) };
+        match outcome {
+            Ok(tracking) => {
+                let pause = (now.saturating_sub(began) * SHARE).clamp(PAUSE.0, PAUSE.1);
+                self.earliest = now + pause;
+                let (denied, children) = (Vec::new(), Vec::new());
+                self.stage = Stage::Judging(Judging { doubt, tracking, next: 0, denied, children });
+                Ok(())
+            }
+            Err(error) => Err(self.failed(doubt, error, now)),
+        }
+    }
+
+    /// How ending them went. Answers how many have ended.
+    pub fn ended(&mut self, outcome: Result<(), DataplaneError>, now: Duration) -> Result<usize, DataplaneError> {
+        let Stage::Ending { doubt, count, denied } = core::mem::take(&mut self.stage) else { return Ok(0) };
+        if let Err(error) = outcome {
+            return Err(self.failed(doubt, error, now));
+        }
+        self.retry = Duration::ZERO;
+        let watched = Arc::make_mut(&mut self.watched);
+        let mut is_new = false;
+        for connection in denied.into_iter().take(MOST_WATCHED.saturating_sub(watched.len())) {
+            is_new |= watched.insert(connection.reply, connection).is_none();
+        }
+        if is_new {
+            self.watch = Some(Watch { since: now, next: now + PAUSE.0 });
+        }
+        Ok(count)
+    }
+
+    fn failed(&mut self, doubt: Option<Doubt>, error: DataplaneError, now: Duration) -> DataplaneError {
+        if let Some(doubt) = doubt {
+            self.doubts.doubt(doubt);
+        }
+        self.retry = (self.retry * 2).clamp(RETRY.0, RETRY.1);
+        self.earliest = now + self.retry;
+        error
+    }
+
+    fn begin(&mut self, state: &ActiveState, holding: Holding, now: Duration) -> Option<Work> {
+        self.waits_for_kernel = holding == Holding::Nothing;
+        if now < self.earliest {
+            return None;
+        }
+        let doubt = if self.waits_for_kernel { None } else { self.doubts.take() };
+        let is_watching = self.watch(now);
+        if doubt.is_none() && !is_watching {
+            return None;
+        }
+        if let (Some(doubt), Holding::Part) = (&doubt, holding) {
+            self.held = Some(if self.held.is_some() { Doubt::All } else { doubt.clone() });
+        }
+        let pick = self.pick(state, doubt.clone());
+        self.stage = Stage::Listing { began: now, doubt };
+        Some(Work::List(pick))
+    }
+
+    /// Whether it is time to look for what was ended, and when it will be next.
+    fn watch(&mut self, now: Duration) -> bool {
+        let Some(watch) = self.watch.as_mut().filter(|watch| watch.next <= now) else { return false };
+        let age = now.saturating_sub(watch.since);
+        watch.next = now + (age / WATCH_SHARE).max(PAUSE.0);
+        if age >= WATCH {
+            self.watch = None;
+            self.watched = Arc::default();
+        }
+        true
+    }
+
+    fn pick(&self, state: &ActiveState, doubt: Option<Doubt>) -> Pick {
+        let addresses = state.endpoints.values().flat_map(|endpoint| &endpoint.addresses);
+        let local: HashSet<IpAddr> = addresses.map(Cidr::address).collect();
+        let watched = Arc::clone(&self.watched);
+        Box::new(move |connection| {
+            let ends = [connection.original.source, connection.reply.source];
+            let is_doubtful = || doubt.as_ref().is_some_and(|doubt| doubt.concerns(connection));
+            let is_back = || watched.contains_key(&connection.original);
+            ends.iter().any(|end| local.contains(end)) && (is_doubtful() || is_back())
+        })
+    }
+
+    fn judge(&mut self, state: &ActiveState, mut judging: Judging) -> Option<Work> {
+        let end = judging.tracking.connections.len().min(judging.next + SLICE);
+        let judge = Judge::new(state, &judging.tracking.host);
+        let slice = judging.tracking.connections.get(judging.next..end).unwrap_or_default();
+        for (place, tracked) in (judging.next..).zip(slice) {
+            let connection = &tracked.connection;
+            let former = self.watched.get(&connection.original).copied();
+            let is_back = former.is_some_and(|former| judge.denies(&former));
+            if former.is_some() && !is_back {
+                // It is allowed again.
+                Arc::make_mut(&mut self.watched).remove(&connection.original);
+            }
+            if is_back || judge.denies(connection) {
+                judging.denied.push(tracked.clone());
+            } else if connection.master.is_some() {
+                judging.children.push(place);
+            }
+        }
+        judging.next = end;
+        if end < judging.tracking.connections.len() {
+            self.stage = Stage::Judging(judging);
+            return None;
+        }
+        self.end(judging)
+    }
+
+    fn end(&mut self, judging: Judging) -> Option<Work> {
+        let Judging { doubt, tracking, mut denied, children, .. } = judging;
+        let masters: HashSet<Flow> = denied.iter().map(|tracked| tracked.connection.original).collect();
+        let children = children.into_iter().filter_map(|place| tracking.connections.get(place));
+        let falls = |child: &&Tracked| child.connection.master.is_some_and(|master| masters.contains(&master));
+        denied.extend(children.filter(falls).cloned());
+        if denied.is_empty() {
+            self.retry = Duration::ZERO;
+            return None;
+        }
+        let (count, names) = (denied.len(), denied.iter().map(|tracked| tracked.name.clone()).collect());
+        let is_first = |connection: &Connection| !self.watched.contains_key(&connection.original);
+        let denied = denied.into_iter().map(|tracked| tracked.connection).filter(is_first).collect();
+        self.stage = Stage::Ending { doubt, count, denied };
+        Some(Work::End(names))
+    }
+}

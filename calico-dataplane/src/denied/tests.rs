@@ -1,0 +1,256 @@
+use calico_core::calc::event::{ActiveEndpoint, ActiveEntity, ActiveRule, ActiveRules, EndpointId, ProfileId, Stack};
+use calico_core::net::PortRange;
+use calico_core::resource::{Action, Kind, ResourceKey};
+use futures_now::now_or_never;
+
+use super::*;
+use crate::Dataplane;
+use crate::recording::{Faults, Recording};
+
+/// What is ready is ready: the host in memory never waits.
+mod futures_now {
+    use std::pin::Pin;
+    use std::task::{Context, Poll, Waker};
+
+    pub(super) fn now_or_never<T>(mut future: Pin<Box<dyn Future<Output = T> + Send>>) -> T {
+        match future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(value) => value,
+            Poll::Pending => panic!("the host in memory waits for nothing"),
+        }
+    }
+}
+
+/// One workload, 10.65.0.1, to which rules of its only profile apply.
+struct Host {
+    kernel: Recording,
+    state: ActiveState,
+    machine: DeniedConnections,
+    holding: Holding,
+    now: Duration,
+    failures: usize,
+}
+
+impl Host {
+    fn new() -> Self {
+        let (kernel, state, machine) = (Recording::new(), ActiveState::default(), DeniedConnections::default());
+        let mut host = Self { kernel, state, machine, holding: Holding::All, now: Duration::ZERO, failures: 0 };
+        host.allow(&[80, 81]);
+        let stack = Arc::new(Stack { tiers: Vec::new(), profiles: vec![ProfileId("open".into())] });
+        let endpoint = ActiveEndpoint {
+            interface: "cali1".parse().unwrap(),
+            mac: None,
+            addresses: vec!["10.65.0.1/32".parse().unwrap()],
+            allowed_sources: Vec::new(),
+            floating: Vec::new(),
+            qos: None,
+            ingress: stack.clone(),
+            egress: stack,
+        };
+        let id = EndpointId(ResourceKey::namespaced(Kind::WorkloadEndpoint, "default", "pod"));
+        host.event(&Event::EndpointSet { id, endpoint: Arc::new(endpoint) });
+        host.work();
+        assert_eq!(host.kernel.take_listings(), 0, "a new workload is no reason to look");
+        host
+    }
+
+    /// Ingress is allowed to these ports, egress to everything.
+    fn allow(&mut self, ports: &[u16]) {
+        let ports: Vec<_> = ports.iter().map(|port| PortRange::single(*port)).collect();
+        let rule = |protocol, destination| ActiveRule {
+            action: Action::Allow,
+            family: None,
+            protocol,
+            not_protocol: None,
+            icmp: None,
+            not_icmp: None,
+            source: ActiveEntity::default(),
+            destination,
+        };
+        let ingress = vec![rule(Some(6), ActiveEntity { ports, ..ActiveEntity::default() })];
+        let rules = ActiveRules { tier: None, ingress, egress: vec![rule(None, ActiveEntity::default())] };
+        self.event(&Event::ProfileSet { id: ProfileId("open".into()), rules: Arc::new(rules) });
+    }
+
+    fn event(&mut self, event: &Event) {
+        self.machine.handle(&self.state, event);
+        self.state.apply(event);
+    }
+
+    /// Until there is nothing to do now.
+    fn work(&mut self) {
+        for _ in 0..100 {
+            match self.machine.poll(&self.state, self.holding, self.now) {
+                Some(Work::List(pick)) => {
+                    let listed = now_or_never(self.kernel.connections(pick));
+                    self.failures += usize::from(self.machine.listed(listed, self.now).is_err());
+                }
+                Some(Work::End(names)) => {
+                    let ended = now_or_never(self.kernel.end_connections(names));
+                    self.failures += usize::from(self.machine.ended(ended, self.now).is_err());
+                }
+                None if self.machine.poll_timeout() == Some(Duration::ZERO) => {}
+                None => return,
+            }
+        }
+        panic!("there is always something to do");
+    }
+
+    /// To the next time that it asks for, up to `until`.
+    fn wait(&mut self, until: Duration) {
+        while let Some(next) = self.machine.poll_timeout().filter(|next| *next <= until) {
+            self.now = self.now.max(next);
+            self.work();
+        }
+        self.now = until;
+    }
+}
+
+fn to_port(source: u8, port: u16) -> Connection {
+    let ends = ([10, 9, 0, source].into(), [10, 65, 0, 1].into());
+    let flow = |(source, destination), source_port, destination_port| Flow {
+        source,
+        destination,
+        protocol: 6,
+        source_port,
+        destination_port,
+        icmp: None,
+    };
+    Connection { original: flow(ends, 4000, port), reply: flow((ends.1, ends.0), port, 4000), master: None }
+}
+
+fn back(connection: Connection) -> Connection {
+    Connection { original: connection.reply, reply: connection.original, master: None }
+}
+
+#[test]
+fn what_is_denied_ends_and_nothing_else() {
+    let mut host = Host::new();
+    let related = Connection { master: Some(to_port(1, 81).original), ..to_port(1, 9999) };
+    let others = Connection { master: Some(to_port(1, 80).original), ..to_port(1, 9998) };
+    [to_port(1, 80), to_port(1, 81), related, others].into_iter().for_each(|one| host.kernel.track(one));
+    host.allow(&[80, 81, 82]);
+    host.work();
+    assert_eq!(host.kernel.tracked().len(), 4);
+    host.now += Duration::from_secs(60);
+    host.allow(&[80]);
+    host.work();
+    assert_eq!(host.kernel.tracked(), [to_port(1, 80), others], "with what belongs to it");
+}
+
+#[test]
+fn a_thousand_are_judged_in_slices() {
+    let mut host = Host::new();
+    for source in 0..=255 {
+        for port in [80, 81, 90, 91, 92, 93] {
+            host.kernel.track(to_port(source, port));
+        }
+    }
+    host.allow(&[80, 90, 91, 92, 93]);
+    host.work();
+    assert_eq!(host.kernel.tracked().len(), 256 * 5);
+    assert!(host.kernel.tracked().len() > SLICE);
+}
+
+#[test]
+fn nothing_is_looked_for_before_the_kernel_holds_the_policy() {
+    let mut host = Host::new();
+    host.kernel.track(to_port(1, 81));
+    host.allow(&[80]);
+    host.holding = Holding::Nothing;
+    host.work();
+    assert_eq!((host.kernel.take_listings(), host.kernel.tracked().len()), (0, 1));
+    host.holding = Holding::All;
+    host.work();
+    assert!(host.kernel.tracked().is_empty());
+}
+
+/// What could be written is; a part was refused, under which the connection may have begun anew.
+#[test]
+fn all_is_looked_at_again_when_more_was_written() {
+    let mut host = Host::new();
+    host.allow(&[80]);
+    host.holding = Holding::Part;
+    host.work();
+    assert_eq!(host.kernel.take_listings(), 1);
+    host.kernel.track(to_port(1, 81));
+    host.wait(Duration::from_secs(60));
+    assert_eq!(host.kernel.take_listings(), 0, "nothing was written");
+    host.holding = Holding::All;
+    host.machine.wrote();
+    host.work();
+    assert!(host.kernel.tracked().is_empty());
+    host.machine.wrote();
+    host.wait(Duration::from_secs(120));
+    assert!(host.kernel.take_listings() >= 1);
+    let idle = host.kernel.take_listings();
+    host.machine.wrote();
+    host.work();
+    assert_eq!(idle, 0, "once");
+}
+
+#[test]
+fn what_comes_back_the_other_way_ends_as_long_as_it_is_denied() {
+    let mut host = Host::new();
+    [to_port(1, 81), to_port(2, 81), back(to_port(3, 81))].into_iter().for_each(|one| host.kernel.track(one));
+    host.allow(&[80]);
+    host.work();
+    assert_eq!(host.kernel.tracked(), [back(to_port(3, 81))], "that one began the other way");
+    for minute in 1..=15 {
+        host.kernel.track(back(to_port(1, 81)));
+        host.wait(Duration::from_secs(60 * minute));
+        host.wait(Duration::from_secs(60 * minute + 59));
+        let back_again = host.kernel.tracked().contains(&back(to_port(1, 81)));
+        assert!(!back_again || minute > 7, "minute {minute}: it is looked for ever less often");
+    }
+    host.wait(Duration::from_secs(18 * 60));
+    assert_eq!(host.kernel.tracked(), [back(to_port(3, 81))]);
+    let listings = host.kernel.take_listings();
+    assert!((40..120).contains(&listings), "{listings}");
+    assert_eq!(host.machine.poll_timeout(), None, "in the end it is forgotten");
+
+    host.kernel.track(to_port(1, 81));
+    host.machine.doubt_all();
+    host.work();
+    host.allow(&[80, 81]);
+    host.kernel.track(back(to_port(1, 81)));
+    host.wait(Duration::from_secs(40 * 60));
+    assert!(host.kernel.tracked().contains(&back(to_port(1, 81))), "allowed again");
+}
+
+#[test]
+fn failures_are_tried_again_ever_more_slowly() {
+    for faults in 1..=8 {
+        let mut host = Host::new();
+        host.kernel.track(to_port(1, 81));
+        host.kernel.set_faults(Faults { tracking: faults, ..Faults::default() });
+        host.allow(&[80]);
+        host.work();
+        host.wait(Duration::from_secs(1000));
+        assert!(host.kernel.tracked().is_empty());
+        assert_eq!(host.failures, faults);
+    }
+    let mut host = Host::new();
+    host.kernel.set_faults(Faults { tracking: usize::MAX, ..Faults::default() });
+    host.allow(&[80]);
+    host.wait(Duration::from_secs(600));
+    assert!((10..20).contains(&host.failures), "{}", host.failures);
+}
+
+/// Listing that takes a second happens every ten at the most.
+#[test]
+fn lists_take_a_part_of_the_time_only() {
+    let mut host = Host::new();
+    let mut lists = 0;
+    for _ in 0..600 {
+        host.allow(&[80, u16::try_from(lists).unwrap()]);
+        if let Some(Work::List(pick)) = host.machine.poll(&host.state, Holding::All, host.now) {
+            lists += 1;
+            let listed = now_or_never(host.kernel.connections(pick));
+            host.now += Duration::from_secs(1);
+            host.machine.listed(listed, host.now).unwrap();
+            assert!(host.machine.poll(&host.state, Holding::All, host.now).is_none());
+        }
+        host.now += Duration::from_millis(100);
+    }
+    assert!((5..=10).contains(&lists), "{lists} in two minutes");
+}
