@@ -83,6 +83,10 @@ pub struct RunArgs {
         default_value = "drop"
     )]
     pub default_endpoint_to_host_action: EndpointToHost,
+    /// Whether connections end that a change of policy denies although they have begun; upstream lets them go on
+    #[arg(long, env = "CALICO_END_DENIED_CONNECTIONS", value_name = "BOOL", num_args = 0..=1, default_missing_value = "true",
+          default_value = "true", value_parser = clap::builder::BoolishValueParser::new(), action = clap::ArgAction::Set)]
+    pub end_denied_connections: bool,
     /// How the names of workloads' interfaces begin; the CNI plugin must have the same `FELIX_INTERFACEPREFIX`, since interfaces of other
     /// names are not policed
     #[arg(long, env = WorkloadPrefixes::VARIABLE, value_name = "PREFIX[,…]", default_value = "cali")]

@@ -16,6 +16,7 @@ pub struct Metrics {
     pub(crate) bgp_established: Gauge,
     pub(crate) applies: Counter,
     pub(crate) apply_failures: Counter,
+    pub(crate) connections_ended: Counter,
 }
 
 impl Default for Metrics {
@@ -29,6 +30,7 @@ impl Default for Metrics {
             bgp_established: Gauge::default(),
             applies: Counter::default(),
             apply_failures: Counter::default(),
+            connections_ended: Counter::default(),
         };
         let registry = &mut metrics.registry;
         let gauges = [
@@ -41,13 +43,22 @@ impl Default for Metrics {
         for (name, help, gauge) in gauges {
             registry.register(name, help, gauge.clone());
         }
-        registry.register("calico_dataplane_applies", "Changes written to the kernel", metrics.applies.clone());
-        let failures = metrics.apply_failures.clone();
-        registry.register(
-            "calico_dataplane_apply_failures",
-            "Changes that the kernel refused in part or whole",
-            failures,
-        );
+        let counters = [
+            ("calico_dataplane_applies", "Changes written to the kernel", &metrics.applies),
+            (
+                "calico_dataplane_apply_failures",
+                "Changes that the kernel refused in part or whole",
+                &metrics.apply_failures,
+            ),
+            (
+                "calico_denied_connections_ended",
+                "Connections ended because policy denies them now",
+                &metrics.connections_ended,
+            ),
+        ];
+        for (name, help, counter) in counters {
+            registry.register(name, help, counter.clone());
+        }
         metrics
     }
 }

@@ -128,6 +128,7 @@ fn parts(args: &RunArgs, node: &str, store: Arc<dyn Datastore>, ids: &dyn IdSour
         bgp_port: args.bgp_port,
         renderer: Box::new(Renderer::new(render)),
         reconcile,
+        end_denied_connections: args.end_denied_connections,
         sync: SyncOptions::default(),
         metrics: Arc::new(Metrics::default()),
     })

@@ -6,7 +6,7 @@ use calico_core::net::InterfaceName;
 use calico_core::table::Delta;
 
 use super::Reconciler;
-use crate::{ApplyReport, Dataplane, DataplaneError, HostChange, Removal};
+use crate::{ApplyReport, Dataplane, DataplaneError, HostChange, Listing, Pick, Removal, TrackedName};
 
 /// A [`Reconciler`] with the [`Dataplane`] that it works on.
 ///
@@ -85,5 +85,15 @@ impl Driver {
     /// Begins to remove a workload's interface; see [`Dataplane::remove_workload`]. The machine hears of it like of any other change.
     pub fn remove_workload(&mut self, interface: InterfaceName) -> Removal {
         self.dataplane.remove_workload(interface)
+    }
+
+    /// Begins to list connections; see [`Dataplane::connections`].
+    pub fn connections(&mut self, pick: Pick) -> Listing {
+        self.dataplane.connections(pick)
+    }
+
+    /// Begins to end connections; see [`Dataplane::end_connections`].
+    pub fn end_connections(&mut self, names: Vec<TrackedName>) -> Removal {
+        self.dataplane.end_connections(names)
     }
 }

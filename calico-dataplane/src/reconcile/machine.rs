@@ -14,6 +14,7 @@ use calico_core::table::{
 use super::fights::Fights;
 use super::plan;
 use super::retry::{Object, ReconcileConfig, Retries};
+use crate::denied::Holding;
 use crate::{ApplyReport, DataplaneError, HostChange, LinkState, Observed};
 
 /// Holds what should be beside what is, and hands out what to write.
@@ -414,6 +415,16 @@ impl Reconciler {
             && self.look == Look::Done
             && self.in_flight.is_none()
             && self.retries.error(&Object::Ruleset).is_none()
+    }
+
+    /// How much of the desired tables the host holds, to be asked when [`poll`](Self::poll) has nothing to give.
+    pub fn holding(&self) -> Holding {
+        let missing = self.chains.pending_len() + self.sets.pending_len() + self.elements.pending_len();
+        match self.is_carried_out() {
+            false => Holding::Nothing,
+            true if missing > 0 => Holding::Part,
+            true => Holding::All,
+        }
     }
 
     /// Whether the host holds no entry, route, neighbour or connection that is not wanted. Learned routes that wait for the speaker to settle do

@@ -32,6 +32,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         bgp_port: 179,
         renderer: Box::new(Renderer::new(RenderConfig::default())),
         reconcile: ReconcileConfig::default(),
+        end_denied_connections: true,
         sync: SyncOptions::default(),
         metrics: Arc::new(Metrics::default()),
     });

@@ -9,6 +9,7 @@
 //! flushed on the way out.
 
 mod bgp_routes;
+mod denied;
 mod gate;
 mod pipeline;
 mod session_log;
@@ -41,6 +42,7 @@ use tracing::{debug, error, info, warn};
 use crate::control::{Call, failure};
 use crate::health::Health;
 use crate::metrics::Metrics;
+use denied::{Job, decides};
 use gate::{Gate, Passed};
 use pipeline::Pipeline;
 use session_log::SessionLog;
@@ -75,6 +77,8 @@ pub struct Parts {
     pub renderer: Box<dyn PolicyRenderer + Send>,
     /// How the host is reconciled.
     pub reconcile: ReconcileConfig,
+    /// Whether connections end that policy denies although they have begun.
+    pub end_denied_connections: bool,
     /// How the datastore is followed.
     pub sync: SyncOptions,
     /// Where figures go.
@@ -97,6 +101,8 @@ pub struct Agent {
     deaf: Option<Deaf>,
     /// Somebody else changed what is ours, and it has not been made right yet.
     drifted: bool,
+    /// What the dataplane does about connections, beside the loop.
+    job: Job,
     state: State,
     health: watch::Sender<Health>,
     own_node: watch::Sender<OwnNode>,
@@ -110,7 +116,9 @@ impl Agent {
     /// Puts the parts together. Nothing is read or written yet.
     pub fn new(parts: Parts) -> Self {
         let workload_prefixes = parts.reconcile.workload_prefixes.clone();
-        let pipeline = Pipeline::new(&parts.node, parts.bgp_port, parts.renderer, workload_prefixes.clone());
+        let end_denied = parts.end_denied_connections;
+        let pipeline =
+            Pipeline::new(&parts.node, parts.bgp_port, parts.renderer, workload_prefixes.clone(), end_denied);
         let machine = Reconciler::new(pipeline.skeleton(), parts.reconcile);
         let (call_sender, calls) = mpsc::channel(64);
         let start = Health { beat: Instant::now(), ready: false, detail: "starting".into() };
@@ -129,6 +137,7 @@ impl Agent {
             workload_prefixes,
             deaf: None,
             drifted: false,
+            job: Job::None,
             health: watch::channel(start).0,
             own_node: watch::channel(OwnNode::Unknown).0,
             registration: watch::channel(None).0,
@@ -169,12 +178,14 @@ impl Agent {
         let mut syncer = Syncer::start(Arc::clone(&self.store), scopes(&self.node), self.sync.clone());
         loop {
             self.carry_out().await;
+            self.end_denied();
             self.look_round();
             let wake = self.next_wake();
             tokio::select! {
                 () = &mut shutdown => return,
                 Some(event) = syncer.next() => self.handle_sync(event).await,
                 change = next_change(&mut self.driver, self.deaf) => self.handle_change(change),
+                done = self.job.done() => self.handle_done(done),
                 event = next_bgp(&mut self.bgp) => self.handle_bgp(event),
                 Some(call) = self.calls.recv() => self.handle_call(call),
                 () = tokio::time::sleep_until(wake) => self.apply_bgp().await,
@@ -212,6 +223,10 @@ impl Agent {
         }
         if is_complete {
             self.state.seen_in_sync = true;
+            if let Some(denied) = self.pipeline.denied() {
+                // Whoever ran before may have been stopped between a policy and its connections.
+                denied.doubt_all();
+            }
             self.driver.machine().set_in_sync();
             if self.bgp.is_none() {
                 self.driver.machine().set_bgp_settled();
@@ -364,6 +379,9 @@ impl Agent {
     /// Whoever reads the log learns of what somebody else did to what is ours. A fight is told once, by its object.
     fn note_drift(&mut self) {
         let Some(object) = self.driver.state().undone().next() else { return };
+        if let (true, Some(denied)) = (self.driver.state().undone().any(decides), self.pipeline.denied()) {
+            denied.doubt_all();
+        }
         if !self.drifted && !self.state.is_fighting() {
             warn!(%object, "somebody else changed what is ours in the kernel; making it right");
         }
@@ -389,6 +407,7 @@ impl Agent {
                 Step::LookFailed(error) => warn!(error = %chain(&error), "cannot look at the host"),
                 Step::Applied { delta, report } => {
                     self.metrics.applies.inc();
+                    self.note_written(&delta, &report);
                     if core::mem::take(&mut self.drifted) && !self.state.is_fighting() {
                         info!(
                             chains = delta.chains_set.len(),
@@ -423,8 +442,8 @@ impl Agent {
         let active = self.pipeline.active();
         let count = |value: usize| i64::try_from(value).unwrap_or(i64::MAX);
         self.metrics.endpoints.set(count(active.endpoints.len()));
-        self.metrics.policies.set(count(active.policies()));
-        self.metrics.ip_sets.set(count(active.sets()));
+        self.metrics.policies.set(count(active.policies.len() + active.profiles.len()));
+        self.metrics.ip_sets.set(count(active.sets.len()));
         self.metrics.bgp_routes.set(count(self.pipeline.bgp_routes()));
         let (ready, detail) = self.state.readiness();
         self.health.send_replace(Health { beat: now, ready, detail });
@@ -443,8 +462,9 @@ impl Agent {
     fn next_wake(&self) -> Instant {
         let now = Instant::now();
         let retry = self.driver.state().poll_timeout(now.duration_since(self.state.start));
-        let retry = retry.map(|at| self.state.start + at);
-        [retry, self.waits.next_deadline()].into_iter().flatten().fold(now + HEARTBEAT, Instant::min)
+        let at = |since_start: Option<Duration>| since_start.map(|at| self.state.start + at);
+        let denied = at(self.pipeline.denied_timeout());
+        [at(retry), denied, self.waits.next_deadline()].into_iter().flatten().fold(now + HEARTBEAT, Instant::min)
     }
 }
 

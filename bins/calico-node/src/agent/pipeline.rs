@@ -1,16 +1,17 @@
 //! From updates to desired state, without any I/O: the graph, the renderer, the BGP topology and what BGP learned, side by side.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
-use std::sync::Arc;
+use std::collections::BTreeSet;
+use std::time::Duration;
 
 use calico_bgp::BgpEvent;
 use calico_core::bgp::{DesiredBgp, Topology};
 use calico_core::calc::Graph;
-use calico_core::calc::event::{ActiveEndpoint, EndpointId, Event, PolicyId, ProfileId, SetId};
 use calico_core::net::{Cidr, InterfaceName};
 use calico_core::render::PolicyRenderer;
 use calico_core::table::{Delta, Route, RouteClass, RouteKey, RouteTableId, RouteTarget};
 use calico_core::update::Update;
+use calico_core::verdict::ActiveState;
+use calico_dataplane::denied::{DeniedConnections, Holding, Work};
 
 use super::bgp_routes::{BLOCK_METRIC, BgpRoutes};
 
@@ -22,16 +23,8 @@ pub(super) struct Pipeline {
     bgp_routes: BgpRoutes,
     blocks: BTreeSet<Cidr>,
     desired_bgp: DesiredBgp,
-    active: Active,
-}
-
-/// What is active on this host, for status and for those who wait.
-#[derive(Debug, Default)]
-pub(super) struct Active {
-    pub(super) endpoints: HashMap<EndpointId, Arc<ActiveEndpoint>>,
-    policies: HashSet<PolicyId>,
-    profiles: HashSet<ProfileId>,
-    sets: HashSet<SetId>,
+    active: ActiveState,
+    denied: Option<DeniedConnections>,
 }
 
 /// What a batch of updates changes.
@@ -49,6 +42,7 @@ impl Pipeline {
         bgp_port: u16,
         renderer: Box<dyn PolicyRenderer + Send>,
         workload_prefixes: Vec<InterfaceName>,
+        end_denied: bool,
     ) -> Self {
         Self {
             graph: Graph::new(node).with_workload_prefixes(workload_prefixes.clone()),
@@ -57,7 +51,8 @@ impl Pipeline {
             bgp_routes: BgpRoutes::default(),
             blocks: BTreeSet::new(),
             desired_bgp: DesiredBgp::default(),
-            active: Active::default(),
+            active: ActiveState::default(),
+            denied: end_denied.then(DeniedConnections::default),
         }
     }
 
@@ -74,7 +69,10 @@ impl Pipeline {
         }
         let mut changes = Changes::default();
         for event in self.graph.flush() {
-            self.active.note(&event);
+            if let Some(denied) = &mut self.denied {
+                denied.handle(&self.active, &event);
+            }
+            self.active.apply(&event);
             self.renderer.handle(&event, &mut changes.delta);
         }
         changes.delta.connections_cut = self.graph.take_departed();
@@ -96,8 +94,24 @@ impl Pipeline {
         delta
     }
 
-    pub(super) const fn active(&self) -> &Active {
+    /// What is active on this host.
+    pub(super) const fn active(&self) -> &ActiveState {
         &self.active
+    }
+
+    /// What ends connections that policy denies now, unless it is switched off.
+    pub(super) const fn denied(&mut self) -> Option<&mut DeniedConnections> {
+        self.denied.as_mut()
+    }
+
+    /// What is to be done about those connections.
+    pub(super) fn poll_denied(&mut self, holding: Holding, now: Duration) -> Option<Work> {
+        self.denied.as_mut()?.poll(&self.active, holding, now)
+    }
+
+    /// When to ask again at the latest.
+    pub(super) fn denied_timeout(&self) -> Option<Duration> {
+        self.denied.as_ref()?.poll_timeout()
     }
 
     pub(super) fn bgp_routes(&self) -> usize {
@@ -118,31 +132,6 @@ impl Pipeline {
             class: RouteClass::LocalBlock,
         }));
         self.blocks = blocks;
-    }
-}
-
-impl Active {
-    fn note(&mut self, event: &Event) {
-        match event {
-            Event::SetAdded { id, .. } => drop(self.sets.insert(*id)),
-            Event::SetChanged { .. } => {}
-            Event::SetRemoved(id) => drop(self.sets.remove(id)),
-            Event::PolicySet { id, .. } => drop(self.policies.insert(id.clone())),
-            Event::PolicyRemoved(id) => drop(self.policies.remove(id)),
-            Event::ProfileSet { id, .. } => drop(self.profiles.insert(id.clone())),
-            Event::ProfileRemoved(id) => drop(self.profiles.remove(id)),
-            Event::EndpointSet { id, endpoint } => drop(self.endpoints.insert(id.clone(), Arc::clone(endpoint))),
-            Event::EndpointRemoved(id) => drop(self.endpoints.remove(id)),
-            Event::HostEndpointSet { .. } | Event::HostEndpointRemoved(_) | Event::NetworkSet(_) => {}
-        }
-    }
-
-    pub(super) fn policies(&self) -> usize {
-        self.policies.len() + self.profiles.len()
-    }
-
-    pub(super) fn sets(&self) -> usize {
-        self.sets.len()
     }
 }
 

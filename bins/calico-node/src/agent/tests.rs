@@ -17,6 +17,7 @@ use tokio::task::JoinHandle;
 
 use super::*;
 
+mod denied;
 mod registered;
 
 struct World {
@@ -49,6 +50,7 @@ impl World {
             bgp_port: 179,
             renderer: Box::new(Renderer::new(RenderConfig::default())),
             reconcile: ReconcileConfig::default(),
+            end_denied_connections: true,
             sync: SyncOptions::default(),
             metrics: Arc::new(Metrics::default()),
         });
@@ -498,6 +500,14 @@ impl Dataplane for Unheard {
 
     async fn next_change(&mut self) -> Result<HostChange, DataplaneError> {
         Err(DataplaneError::Reply { operation: "listening", detail: "planted".into() })
+    }
+
+    fn connections(&mut self, pick: calico_dataplane::Pick) -> calico_dataplane::Listing {
+        self.0.connections(pick)
+    }
+
+    fn end_connections(&mut self, names: Vec<calico_dataplane::TrackedName>) -> calico_dataplane::Removal {
+        self.0.end_connections(names)
     }
 
     fn remove_workload(&mut self, interface: InterfaceName) -> calico_dataplane::Removal {
