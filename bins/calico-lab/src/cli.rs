@@ -173,7 +173,8 @@ pub(crate) struct BenchArgs {
     /// Which to run, such as P8
     #[arg(value_name = "ID", required_unless_present = "list")]
     pub(crate) id: Option<String>,
-    /// How much to measure with, for a quick look or a test: the number of endpoints (D1, D3) or watchers (D2)
+    /// How much to measure with, for a quick look or a test: the number of endpoints (P1, P3, D1, D3), namespaces (P2) or
+    /// watchers (D2)
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub(crate) size: Option<u32>,
     /// Name of the network, for those that build one

@@ -3,9 +3,11 @@
 mod cluster;
 mod cni;
 mod random;
+mod scale;
 mod selector;
 
 pub use cluster::{Generator, HOST};
 pub use cni::fuzz_cni;
 pub use random::Random;
+pub use scale::{IsolatedCustomers, TagPolicies};
 pub use selector::fuzz_selector;

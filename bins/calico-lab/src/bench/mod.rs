@@ -5,6 +5,7 @@
 
 mod attach;
 mod bare;
+mod graph;
 mod policy;
 mod routes;
 mod stats;
@@ -78,7 +79,8 @@ struct Benchmark {
     target: &'static str,
 }
 
-const ALL: [Benchmark; 7] = [policy::P4, policy::P5, routes::P8, attach::P12, store::D1, store::D2, store::D3];
+const ALL: [Benchmark; 10] =
+    [graph::P1, graph::P2, graph::P3, policy::P4, policy::P5, routes::P8, attach::P12, store::D1, store::D2, store::D3];
 
 /// `bench`.
 pub(crate) async fn run(arguments: &BenchArgs) -> Result<ExitCode, LabError> {
@@ -91,6 +93,9 @@ pub(crate) async fn run(arguments: &BenchArgs) -> Result<ExitCode, LabError> {
         progress.done("this is a debug build: its figures mean nothing; build with --release");
     }
     let finding = match id.to_ascii_uppercase().as_str() {
+        "P1" => graph::tag_policies(arguments, &progress).await?,
+        "P2" => graph::isolated_customers(arguments, &progress).await?,
+        "P3" => graph::changes(arguments, &progress).await?,
         // Their namespaces have no name and vanish with the process: Ctrl-C may just end it.
         "P4" => policy::member(&progress).await?,
         "P5" => policy::endpoint(&progress).await?,

@@ -17,7 +17,7 @@ const ON_A_HOST: u32 = 100;
 const IN_A_NAMESPACE: u32 = 250;
 
 /// The endpoint of a number. Its document takes about 1 kB.
-pub(super) fn endpoint(seed: u64, number: u32) -> Result<(ResourceKey, Arc<Resource>), LabError> {
+pub(in crate::bench) fn endpoint(seed: u64, number: u32) -> Result<(ResourceKey, Arc<Resource>), LabError> {
     in_namespace(seed, number, &namespace(number / IN_A_NAMESPACE))
 }
 

@@ -27,9 +27,9 @@
 
 pub(super) mod ctl;
 pub(super) mod decode;
-mod endpoints;
+pub(super) mod endpoints;
 mod place;
-mod usage;
+pub(super) mod usage;
 pub(super) mod watch;
 pub(super) mod worker;
 

@@ -6,7 +6,7 @@ use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike;
 
 /// Seconds of processor time of this process, all threads.
-pub(super) fn processor_seconds() -> f64 {
+pub(in crate::bench) fn processor_seconds() -> f64 {
     let Ok(usage) = getrusage(UsageWho::RUSAGE_SELF) else { return 0.0 };
     let micros = usage.user_time().num_microseconds().saturating_add(usage.system_time().num_microseconds());
     micros as f64 / 1e6
@@ -21,12 +21,12 @@ pub(super) fn processor_seconds_of(pid: i32) -> f64 {
 }
 
 /// Bytes of this process that are in memory now.
-pub(super) fn resident() -> u64 {
+pub(in crate::bench) fn resident() -> u64 {
     status("VmRSS:")
 }
 
 /// The most bytes of this process that were in memory at once, as the kernel counts.
-pub(super) fn peak() -> u64 {
+pub(in crate::bench) fn peak() -> u64 {
     status("VmHWM:")
 }
 

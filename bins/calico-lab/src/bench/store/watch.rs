@@ -56,7 +56,7 @@ const SILENCE: Duration = Duration::from_secs(20);
 
 /// Who watches.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
-pub(super) enum Client {
+pub(in crate::bench) enum Client {
     /// Calico's datastore.
     Calico,
     /// etcd's client library alone.
@@ -65,7 +65,7 @@ pub(super) enum Client {
 
 /// What a process watches.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
-pub(super) enum Part {
+pub(in crate::bench) enum Part {
     /// So many namespaces, each by a watcher of its own.
     Namespaces(u32),
     /// All endpoints, by one watcher.

@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncBufReadExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdout, Command};
 
+use super::super::graph::{self, Scene};
 use super::place::Place;
 use super::watch::{Client, Part};
 use super::{ctl, decode, watch};
@@ -22,7 +23,7 @@ use crate::report;
 
 /// What to do.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(super) enum Task {
+pub(in crate::bench) enum Task {
     /// Stores endpoints.
     Fill { seed: u64, count: u32 },
     /// Follows all endpoints until in sync.
@@ -33,6 +34,12 @@ pub(super) enum Task {
     Watch { client: Client, part: Part, expected: u32 },
     /// Gets one endpoint.
     RoundTrip { seed: u64, number: u32 },
+    /// Takes a cluster of so many endpoints or namespaces into a graph.
+    Snapshot { scene: Scene, size: u32 },
+    /// Changes endpoints of such a cluster, one by one.
+    Changes { size: u32 },
+    /// Takes endpoints into a graph, and holds none of them.
+    HoldEndpoints { size: u32 },
 }
 
 /// Arguments of `bench-worker`.
@@ -65,6 +72,9 @@ pub(crate) async fn run(arguments: WorkerArgs) -> Result<ExitCode, LabError> {
         #[cfg(not(feature = "etcd"))]
         Task::Watch { client: Client::Bare, .. } => crate::server::require_etcd("bench D2")?,
         Task::RoundTrip { seed, number } => tell(&ctl::round_trip(seed, number).await?)?,
+        Task::Snapshot { scene, size } => tell(&graph::load(scene, size))?,
+        Task::Changes { size } => tell(&graph::change(size))?,
+        Task::HoldEndpoints { size } => tell(&graph::hold_endpoints(size)?)?,
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -88,13 +98,12 @@ pub(super) struct Worker {
 }
 
 impl Worker {
-    /// Starts one.
+    /// Starts one in a place.
     pub(super) fn start(place: &Place, task: &Task) -> Result<Self, LabError> {
-        let own = std::env::current_exe().context(|| "cannot find this program's own file".into())?;
-        let task = serde_json::to_string(task).context(|| "cannot write JSON".into())?;
-        let mut command = Command::new(own);
-        command.args(["bench-worker", &task]).stdin(Stdio::piped()).stdout(Stdio::piped());
-        let mut child = place.spawn(&mut command)?;
+        Self::of(place.spawn(&mut command(task)?)?)
+    }
+
+    fn of(mut child: Child) -> Result<Self, LabError> {
         let output = child.stdout.take().ok_or_else(|| LabError::new("a worker has no standard output"))?;
         Ok(Self { child, lines: BufReader::new(output).lines() })
     }
@@ -117,9 +126,26 @@ impl Worker {
     }
 }
 
-/// One worker from its start to its end; what it found.
+fn command(task: &Task) -> Result<Command, LabError> {
+    let own = std::env::current_exe().context(|| "cannot find this program's own file".into())?;
+    let task = serde_json::to_string(task).context(|| "cannot write JSON".into())?;
+    let mut command = Command::new(own);
+    command.args(["bench-worker", &task]).stdin(Stdio::piped()).stdout(Stdio::piped());
+    Ok(command)
+}
+
+/// One worker in a place, from its start to its end; what it found.
 pub(super) async fn found<T: DeserializeOwned>(place: &Place, task: &Task) -> Result<T, LabError> {
-    let mut worker = Worker::start(place, task)?;
+    all_of(Worker::start(place, task)?).await
+}
+
+/// One worker that needs neither datastore nor kernel, from its start to its end; what it found.
+pub(in crate::bench) async fn alone<T: DeserializeOwned>(task: &Task) -> Result<T, LabError> {
+    let child = command(task)?.kill_on_drop(true).spawn().context(|| "cannot start a worker".into())?;
+    all_of(Worker::of(child)?).await
+}
+
+async fn all_of<T: DeserializeOwned>(mut worker: Worker) -> Result<T, LabError> {
     let found = worker.hear().await?;
     worker.end().await?;
     Ok(found)
