@@ -13,6 +13,7 @@
 //! | [`update`] | what the datastore tells the graph |
 //! | [`calc`] | which policies, sets and endpoints are active on this host |
 //! | [`service`] | which addresses and ports stand behind a Kubernetes service |
+//! | [`kubernetes`] | which resources follow from documents of Kubernetes |
 //! | [`flow`] | one flow: the common question of every evaluator |
 //! | [`render`] | what a host should hold, in table words, for what is active on it |
 //! | [`spec`] | what happens to a flow, slowly and straight from the resources: the oracle |
@@ -40,6 +41,7 @@ pub mod delta;
 mod few;
 pub mod flow;
 pub mod ipam;
+pub mod kubernetes;
 pub mod label;
 pub mod net;
 pub mod render;

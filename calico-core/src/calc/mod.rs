@@ -37,6 +37,7 @@ mod services;
 
 pub use diagnostic::{Combination, Problem, RuleEffect, RuleFault};
 pub use graph::Graph;
+pub use rule_scan::rule_origins;
 
 #[cfg(test)]
 mod tests;

@@ -101,6 +101,18 @@ pub(super) fn scan(namespace: Option<&str>, ingress: &[Rule], egress: &[Rule]) -
     scan
 }
 
+/// For each rule of [`ActiveRules`] the place of the rule as written that it was made of: those that are left out are not there. Rules are
+/// those of one direction of a policy in that namespace, or of a global one or a profile.
+pub fn rule_origins(namespace: Option<&str>, rules: &[Rule]) -> Vec<usize> {
+    let mut nowhere = Few::default();
+    let scanner = |rule| Scanner { namespace, rule, faults: Vec::new(), sets: Vec::new() };
+    let mut stays = |(index, rule)| {
+        let scanned = scanner(rule).run(PolicyType::Ingress, index, &mut Vec::new(), &mut nowhere);
+        scanned.map(|_| index)
+    };
+    rules.iter().enumerate().filter_map(&mut stays).collect()
+}
+
 /// One rule being scanned.
 struct Scanner<'a> {
     namespace: Option<&'a str>,
@@ -267,5 +279,25 @@ impl Scanner<'_> {
         let id = definition.id();
         self.sets.selected.push(definition);
         id
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::resource::HttpMatch;
+
+    #[test]
+    fn rules_that_are_left_out_have_no_origin() {
+        let rule = |action, http: bool| Rule { action, http: http.then(HttpMatch::default), ..Rule::default() };
+        let rules = [
+            rule(Action::Allow, true),
+            rule(Action::Deny, true),
+            rule(Action::Log, true),
+            rule(Action::Pass, true),
+            rule(Action::Allow, false),
+        ];
+        assert_eq!(rule_origins(None, &rules), [1, 3, 4]);
+        assert_eq!(scan(None, &rules, &[]).rules.ingress.len(), 3);
     }
 }

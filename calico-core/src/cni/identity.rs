@@ -106,14 +106,17 @@ fn host_interface(
     prefix: &str,
 ) -> Result<InterfaceName, CniError> {
     let suffix: String = match orchestrator {
-        Orchestrator::Kubernetes { pod } => {
-            let hash = Sha1::digest(format!("{namespace}.{pod}").as_bytes());
-            hash.iter().map(|byte| format!("{byte:02x}")).collect::<String>().chars().take(SUFFIX).collect()
-        }
+        Orchestrator::Kubernetes { pod } => pod_suffix(namespace, pod),
         Orchestrator::Cni => container_id.chars().take(SUFFIX).collect(),
     };
     format!("{prefix}{suffix}").parse().map_err(|error: crate::net::InterfaceNameError| {
         CniError::new(ErrorCode::InvalidConfig, format!("interface prefix {prefix:?} is too long or odd"))
             .with_details(error.to_string())
     })
+}
+
+/// What comes behind the prefix in the name of a pod's host interface.
+pub(crate) fn pod_suffix(namespace: &str, pod: &str) -> String {
+    let hash = Sha1::digest(format!("{namespace}.{pod}").as_bytes());
+    hash.iter().map(|byte| format!("{byte:02x}")).collect::<String>().chars().take(SUFFIX).collect()
 }

@@ -34,6 +34,7 @@ pub use conf::{ContainerSettings, IpamConf, KubernetesConf, NetConf, PolicyConf,
 pub use endpoint::{network_profile, renewed_endpoint, workload_endpoint};
 pub use error::{CniError, ErrorCode};
 pub use gc::{ValidAttachment, is_stale_endpoint, stale_containers};
+pub(crate) use identity::pod_suffix;
 pub use identity::{Identity, Orchestrator};
 pub use plan::{Plan, Step};
 pub use prefixes::WorkloadPrefixes;

@@ -126,7 +126,7 @@ pub fn clipped(mut text: String, limit: usize) -> String {
 }
 
 /// The known name that was most likely meant: same letters in another case, or few edits away.
-pub(super) fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+pub fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let name = name.to_ascii_lowercase();
     let limit = (name.len() / 3).clamp(1, 3);
     known

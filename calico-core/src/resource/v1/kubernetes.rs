@@ -64,13 +64,39 @@ impl Absent for Metadata {
     }
 }
 
+/// For each rule of the converted policy, the place in its list of Kubernetes' rule that it was made of: that makes one for each protocol
+/// and peer.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct RuleOrigins {
+    /// Of `spec.ingress`.
+    pub ingress: Vec<usize>,
+    /// Of `spec.egress`.
+    pub egress: Vec<usize>,
+}
+
+/// The v3 policy that a policy of Kubernetes is, and where its rules come from.
+///
+/// # Errors
+/// At least one fault of the document.
+pub fn convert_kubernetes_policy(value: &Value) -> Result<(Resource, RuleOrigins), Vec<Fault>> {
+    let policy: NetworkPolicy = super::document(value)?;
+    policy.with_origins().map_err(|fault| vec![fault])
+}
+
 impl Older for NetworkPolicy {
     fn convert(self) -> Result<Resource, Fault> {
+        self.with_origins().map(|(resource, _)| resource)
+    }
+}
+
+impl NetworkPolicy {
+    fn with_origins(self) -> Result<(Resource, RuleOrigins), Fault> {
         let NetworkPolicySpec { pod_selector, ingress, egress, policy_types } = &self.spec;
-        let spec = specification(pod_selector, ingress, egress, policy_types, Err)?;
+        let (spec, origins) = specification(pod_selector, ingress, egress, policy_types, Err)?;
         let Metadata { name, namespace, .. } = self.metadata;
         let metadata = Metadata { name, namespace, ..Metadata::default() };
-        Ok(Resource::NetworkPolicy(v3::Object { metadata, spec }))
+        Ok((Resource::NetworkPolicy(v3::Object { metadata, spec }), origins))
     }
 }
 
@@ -83,20 +109,21 @@ pub(in crate::resource) fn enforced(staged: &StagedKubernetesNetworkPolicySpec) 
         Ok::<_, Infallible>(())
     };
     match specification(pod_selector, ingress, egress, policy_types, note) {
-        Ok(spec) => (spec, Fault::few(left_out)),
+        Ok((spec, _)) => (spec, Fault::few(left_out)),
         Err(never) => match never {},
     }
 }
 
-/// The policy that says the same. A rule that cannot be converted is left out if `unusable` lets that pass.
+/// The policy that says the same, and where its rules come from. A rule that cannot be converted is left out if `unusable` lets that pass.
 fn specification<E>(
     pod_selector: &LabelSelector,
     ingress: &[KubernetesIngressRule],
     egress: &[KubernetesEgressRule],
     types: &[PolicyType],
     mut unusable: impl FnMut(Fault) -> Result<(), E>,
-) -> Result<v3::NetworkPolicySpec, E> {
+) -> Result<(v3::NetworkPolicySpec, RuleOrigins), E> {
     let (mut incoming, mut outgoing) = (Vec::new(), Vec::new());
+    let mut origins = RuleOrigins::default();
     for (index, rule) in ingress.iter().enumerate() {
         let place = format!("spec.ingress[{index}]");
         let side = |source, ports| Rule { source, destination: with_ports(ports), ..Rule::default() };
@@ -104,6 +131,7 @@ fn specification<E>(
             Ok(rules) => incoming.extend(rules),
             Err(fault) => unusable(fault)?,
         }
+        origins.ingress.resize(incoming.len(), index);
     }
     for (index, rule) in egress.iter().enumerate() {
         let place = format!("spec.egress[{index}]");
@@ -112,6 +140,7 @@ fn specification<E>(
             Ok(rules) => outgoing.extend(rules),
             Err(fault) => unusable(fault)?,
         }
+        origins.egress.resize(outgoing.len(), index);
     }
     let mut types = types.to_vec();
     types.sort_unstable();
@@ -120,14 +149,15 @@ fn specification<E>(
         types.push(PolicyType::Ingress);
         types.extend((!egress.is_empty()).then_some(PolicyType::Egress));
     }
-    Ok(v3::NetworkPolicySpec {
+    let spec = v3::NetworkPolicySpec {
         order: Some(ORDER),
         selector: pods(Some(pod_selector)),
         ingress: incoming,
         egress: outgoing,
         types,
         ..v3::NetworkPolicySpec::default()
-    })
+    };
+    Ok((spec, origins))
 }
 
 fn with_ports(ports: Vec<Port>) -> EntityRule {

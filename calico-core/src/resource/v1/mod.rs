@@ -28,7 +28,7 @@ pub use endpoints::{
     WorkloadEndpointSpec,
 };
 pub(super) use kubernetes::enforced;
-pub use kubernetes::{NetworkPolicy, NetworkPolicySpec};
+pub use kubernetes::{NetworkPolicy, NetworkPolicySpec, RuleOrigins, convert_kubernetes_policy};
 pub use policies::{
     Policy, PolicyMetadata, PolicySpec, Profile, ProfileMetadata, ProfileSpec, Tier, TierMetadata, TierSpec,
 };
@@ -98,12 +98,14 @@ fn reader(value: &Value) -> Result<Reader, Fault> {
 }
 
 fn read<T: Older>(value: &Value) -> Result<Resource, Vec<Fault>> {
+    document::<T>(value)?.convert().map_err(|fault| vec![fault])
+}
+
+fn document<T: Older>(value: &Value) -> Result<T, Vec<Fault>> {
     let mut faults = Vec::new();
     T::SHAPE.faults(value, &Path::Root, Reading::Manifest { stored: None }, &mut faults);
     if !faults.is_empty() {
         return Err(faults);
     }
-    let document = T::deserialize(T::SHAPE.without_nulls(value));
-    let document = document.map_err(|error| Fault::value("", None, error));
-    document.and_then(T::convert).map_err(|fault| vec![fault])
+    T::deserialize(T::SHAPE.without_nulls(value)).map_err(|error| vec![Fault::value("", None, error)])
 }
