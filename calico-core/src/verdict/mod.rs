@@ -7,11 +7,13 @@
 //! that passes through it ([`ActiveState::passage`]), where up to both ends have a say. The answers are [`Verdict`] and
 //! [`PassageVerdict`].
 
+mod mismatch;
 mod passage;
 mod rule;
 mod state;
 mod step;
 
+pub use mismatch::{Lack, Mismatch};
 pub use passage::{End, PassageVerdict, Settings, Stage};
 pub use state::ActiveState;
 pub use step::{Encapsulation, Matched, Owner, RuleStep, Side, Step, Verdict};

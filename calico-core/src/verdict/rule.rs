@@ -106,11 +106,11 @@ fn icmp_matches(icmp: Icmp, (icmp_type, code): (u8, u8)) -> bool {
     icmp.icmp_type.is_none_or(|wanted| wanted == icmp_type) && icmp.code.is_none_or(|wanted| wanted == code)
 }
 
-const fn has_ports(protocol: u8) -> bool {
+pub(super) const fn has_ports(protocol: u8) -> bool {
     matches!(protocol, 6 | 17 | 132)
 }
 
 /// A rule with port numbers, wanted or unwanted, is about packets that have ports.
-fn looks_at_port_numbers(rule: &ActiveRule) -> bool {
+pub(super) fn looks_at_port_numbers(rule: &ActiveRule) -> bool {
     [&rule.source, &rule.destination].into_iter().any(|side| !side.ports.is_empty() || !side.not_ports.is_empty())
 }
