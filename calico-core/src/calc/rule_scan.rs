@@ -105,9 +105,9 @@ pub(super) fn scan(namespace: Option<&str>, ingress: &[Rule], egress: &[Rule]) -
 /// those of one direction of a policy in that namespace, or of a global one or a profile.
 pub fn rule_origins(namespace: Option<&str>, rules: &[Rule]) -> Vec<usize> {
     let mut nowhere = Few::default();
-    let scanner = |rule| Scanner { namespace, rule, faults: Vec::new(), sets: Vec::new() };
+    let scanner = |rule| Scanner { namespace, rule, faults: Vec::new(), sets: Refs::default() };
     let mut stays = |(index, rule)| {
-        let scanned = scanner(rule).run(PolicyType::Ingress, index, &mut Vec::new(), &mut nowhere);
+        let scanned = scanner(rule).run(PolicyType::Ingress, index, &mut Refs::default(), &mut nowhere);
         scanned.map(|_| index)
     };
     rules.iter().enumerate().filter_map(&mut stays).collect()

@@ -49,7 +49,7 @@ impl<'a> Judge<'a> {
     }
 
     fn deny(&self, address: IpAddr, direction: PolicyType, flow: &Flow) -> bool {
-        let denies = |id: &&EndpointId| self.state.decide(id, direction, flow).0 == Decision::Deny;
+        let denies = |id: &&EndpointId| self.state.judge(id, direction, flow).decision == Decision::Deny;
         self.workloads.get(&address).is_some_and(|ids| ids.iter().all(denies))
     }
 }

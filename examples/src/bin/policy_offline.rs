@@ -12,7 +12,7 @@ use calico_core::flow::{Decision, Flow};
 use calico_core::net::InterfaceName;
 use calico_core::render::{PolicyRenderer, RenderConfig, Renderer};
 use calico_core::resource::{PolicyType, Resource};
-use calico_core::table::{CtState, Hook};
+use calico_core::table::Hook;
 use calico_core::update::Update;
 use calico_core::verdict::ActiveState;
 use calico_dataplane::recording::{Packet, Ruleset};
