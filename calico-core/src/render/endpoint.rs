@@ -14,8 +14,8 @@ use super::{RenderConfig, stack};
 use crate::calc::event::ActiveEndpoint;
 use crate::net::{Cidr, Family, InterfaceName};
 use crate::table::{
-    Chain, ChainName, Datum, Element, Field, InterfaceSetting, Match, Neighbor, Route, RouteClass, RouteKey,
-    RouteTableId, RouteTarget, Rule, SetName, Verdict,
+    Chain, ChainName, Datum, Element, ElementData, Field, InterfaceSetting, Match, Neighbor, Route, RouteClass,
+    RouteKey, RouteTableId, RouteTarget, Rule, SetName, Verdict,
 };
 
 /// Everything that an endpoint contributes under its own name.
@@ -34,7 +34,10 @@ pub(super) fn parts(endpoint: &ActiveEndpoint, config: &RenderConfig) -> Parts {
     let interface = endpoint.interface;
     let mut parts = Parts::default();
     let mut add = |set: &str, key: Box<[Datum]>, target: Option<ChainName>| {
-        parts.elements.insert((SetName::composed(set), Element { key, verdict: target.map(Verdict::Goto) }));
+        parts.elements.insert((
+            SetName::composed(set),
+            Element { key, data: target.map(Verdict::Goto).map(ElementData::Verdict) },
+        ));
     };
     let ifname = || -> Box<[Datum]> { Box::new([Datum::Interface(interface)]) };
     add(FROM_WORKLOAD, ifname(), Some(stack::name(&endpoint.egress, course(Direction::Egress))));

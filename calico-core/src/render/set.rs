@@ -67,5 +67,5 @@ fn element(member: &Member) -> Element {
             Box::new([Datum::Addr(*address), Datum::Proto(*protocol), Datum::Port(*port)])
         }
     };
-    Element { key, verdict: None }
+    Element { key, data: None }
 }

@@ -247,6 +247,11 @@ impl Chain {
 }
 
 impl Verdict {
+    /// Whether it is a plain decision or leads to a chain, and so may be looked up in a map.
+    pub const fn is_plain(&self) -> bool {
+        matches!(self, Self::Accept | Self::Drop | Self::Return | Self::Jump(_) | Self::Goto(_))
+    }
+
     /// The chain it leads to, if it leads to one.
     pub const fn target(&self) -> Option<&ChainName> {
         match self {

@@ -19,4 +19,4 @@ pub use delta::{Delta, ElementDelta, InterfaceSetting};
 pub use matcher::{CtState, Field, Match, Value};
 pub use name::{ChainName, NameError, SetName};
 pub use route::{Neighbor, Route, RouteClass, RouteKey, RouteTableId, RouteTarget};
-pub use set::{Datum, Element, FieldType, SetDecl, SetKind};
+pub use set::{Datum, Element, ElementData, FieldType, SetDecl, SetKind};

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::net::IpAddr;
 
-use super::{SetName, Verdict};
+use super::{ChainName, SetName, Verdict};
 use crate::net::{Cidr, Family, InterfaceName};
 
 /// Type of one part of a key.
@@ -33,6 +33,21 @@ pub enum SetKind {
     Interval,
     /// Exact keys, each with a verdict.
     VerdictMap,
+    /// Exact keys, each with an address of this family.
+    AddressMap(Family),
+}
+
+impl SetKind {
+    /// Whether elements of such a set may have this data.
+    pub const fn takes(self, data: Option<&ElementData>) -> bool {
+        match (self, data) {
+            (Self::Hash | Self::Interval, None) => true,
+            (Self::VerdictMap, Some(ElementData::Verdict(verdict))) => verdict.is_plain(),
+            (Self::AddressMap(Family::V4), Some(ElementData::Addr(address))) => address.is_ipv4(),
+            (Self::AddressMap(Family::V6), Some(ElementData::Addr(address))) => address.is_ipv6(),
+            _ => false,
+        }
+    }
 }
 
 /// Declaration of a set.
@@ -70,14 +85,59 @@ pub enum Datum {
     Port(u16),
 }
 
-/// One element. Two elements with one key are the same element; changing a verdict is a removal and an addition.
+/// What a map holds for a key.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum ElementData {
+    /// A verdict, in [`SetKind::VerdictMap`]: one that leads to a chain, accepts, drops or returns.
+    Verdict(Verdict),
+    /// An address, in [`SetKind::AddressMap`].
+    Addr(IpAddr),
+}
+
+impl ElementData {
+    /// The chain it leads to, if it leads to one.
+    pub const fn target(&self) -> Option<&ChainName> {
+        match self {
+            Self::Verdict(verdict) => verdict.target(),
+            Self::Addr(_) => None,
+        }
+    }
+
+    /// The verdict, if it is one.
+    pub const fn verdict(&self) -> Option<&Verdict> {
+        match self {
+            Self::Verdict(verdict) => Some(verdict),
+            Self::Addr(_) => None,
+        }
+    }
+}
+
+/// One element. Two elements with one key are the same element; changing its data is a removal and an addition.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[expect(clippy::exhaustive_structs, reason = "the renderer builds it with literals")]
 pub struct Element {
     /// The key, one datum for each part.
     pub key: Box<[Datum]>,
-    /// The verdict, in [`SetKind::VerdictMap`]: one that leads to a chain, accepts, drops or returns.
-    pub verdict: Option<Verdict>,
+    /// What the key leads to, in maps.
+    pub data: Option<ElementData>,
+}
+
+impl Element {
+    /// An element of a set.
+    pub fn member(key: impl Into<Box<[Datum]>>) -> Self {
+        Self { key: key.into(), data: None }
+    }
+
+    /// An element of a [`SetKind::VerdictMap`].
+    pub fn verdict(key: impl Into<Box<[Datum]>>, verdict: Verdict) -> Self {
+        Self { key: key.into(), data: Some(ElementData::Verdict(verdict)) }
+    }
+
+    /// An element of a [`SetKind::AddressMap`].
+    pub fn address(key: impl Into<Box<[Datum]>>, address: IpAddr) -> Self {
+        Self { key: key.into(), data: Some(ElementData::Addr(address)) }
+    }
 }
 
 impl fmt::Display for Datum {

@@ -5,8 +5,9 @@ use core::fmt::{self, Display, Formatter};
 use core::net::IpAddr;
 
 use super::{
-    BaseChain, Chain, ChainType, CtState, Delta, Element, Field, FieldType, Hook, Match, Neighbor, RateLimit, Reject,
-    Route, RouteClass, RouteTarget, Rule, SetDecl, SetKind, SetName, Statement, Value, Verdict, key_family,
+    BaseChain, Chain, ChainType, CtState, Delta, Element, ElementData, Field, FieldType, Hook, Match, Neighbor,
+    RateLimit, Reject, Route, RouteClass, RouteTarget, Rule, SetDecl, SetKind, SetName, Statement, Value, Verdict,
+    key_family,
 };
 use crate::net::{Family, PortRange};
 
@@ -283,6 +284,8 @@ impl Display for SetDecl {
             SetKind::Hash => ("set", "", ""),
             SetKind::Interval => ("set", "", " flags interval;"),
             SetKind::VerdictMap => ("map", " : verdict", ""),
+            SetKind::AddressMap(Family::V4) => ("map", " : ipv4_addr", ""),
+            SetKind::AddressMap(Family::V6) => ("map", " : ipv6_addr", ""),
         };
         write!(f, "{word} {} {{ type ", self.name)?;
         joined(f, " . ", self.key.iter())?;
@@ -293,8 +296,9 @@ impl Display for SetDecl {
 impl Display for Element {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         joined(f, " . ", self.key.iter())?;
-        match &self.verdict {
-            Some(verdict) => write!(f, " : {verdict}"),
+        match &self.data {
+            Some(ElementData::Verdict(verdict)) => write!(f, " : {verdict}"),
+            Some(ElementData::Addr(address)) => write!(f, " : {address}"),
             None => Ok(()),
         }
     }

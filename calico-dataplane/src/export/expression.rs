@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use calico_core::net::{Cidr, Family, PortRange};
-use calico_core::table::{self, CtState, Datum, Element, Field, Match, Value, key_family};
+use calico_core::table::{self, CtState, Datum, Element, ElementData, Field, Match, Value, key_family};
 use nftables::expr::{
     BinaryOperation, CT, Expression, Fib, FibFlag, FibResult, Meta, MetaKey, NamedExpression, Payload, PayloadField,
     Prefix, Range, SetItem, Verdict,
@@ -78,20 +78,25 @@ fn connection(key: &'static str) -> Text {
     Expression::Named(NamedExpression::CT(CT { key: key.into(), family: None, dir: None }))
 }
 
-/// An element, with its verdict in a map.
-pub(super) fn element(element: &Element) -> Text {
+/// An element, with its data in a map. None for a word that this release does not know.
+pub(super) fn element(element: &Element) -> Option<Text> {
     let mut parts: Vec<_> = element.key.iter().map(datum).collect();
     let key = if parts.len() == 1 { parts.swap_remove(0) } else { Expression::Named(NamedExpression::Concat(parts)) };
-    let Some(verdict) = &element.verdict else { return key };
+    let verdict = match &element.data {
+        None => return Some(key),
+        Some(ElementData::Addr(address)) => return Some(Expression::List(vec![key, text(address.to_string())])),
+        Some(data) => data.verdict()?,
+    };
     let target = |chain: &table::ChainName| JumpTarget { target: chain.to_string().into() };
     let verdict = match verdict {
         table::Verdict::Accept => Verdict::Accept,
         table::Verdict::Return => Verdict::Return,
         table::Verdict::Jump(chain) => Verdict::Jump(target(chain)),
         table::Verdict::Goto(chain) => Verdict::Goto(target(chain)),
-        _ => Verdict::Drop,
+        table::Verdict::Drop => Verdict::Drop,
+        _ => return None,
     };
-    Expression::List(vec![key, Expression::Verdict(verdict)])
+    Some(Expression::List(vec![key, Expression::Verdict(verdict)]))
 }
 
 fn icmp(family: Family, icmp_type: u8, code: Option<u8>, negated: bool) -> (Text, Text, Operator) {

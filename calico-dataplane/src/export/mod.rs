@@ -10,7 +10,7 @@ use std::collections::HashSet;
 
 use calico_core::net::Family;
 use calico_core::table::{
-    BaseChain, Chain, ChainName, ChainType, Delta, Element, FieldType, Hook, Rule, RuleError, SetDecl, SetKind,
+    BaseChain, Chain, ChainName, ChainType, Delta, Element, FieldType, Hook, Rule, RuleError, SetDecl, SetKind, SetName,
 };
 use nftables::schema::{self, FlushObject, NfCmd, NfListObject, NfObject, Nftables, SetFlag, SetType, SetTypeValue};
 use nftables::types::{NfChainPolicy, NfChainType, NfFamily, NfHook};
@@ -67,15 +67,17 @@ pub fn to_nft_json(delta: &Delta) -> Result<Value, ExportError> {
     Ok(document)
 }
 
-/// What the typed schema says otherwise than `nft` reads it: it has no name for the values of a verdict map, and writes verdicts and
-/// statements without operands as texts.
+/// What the typed schema says otherwise than `nft` reads it: it has no name for the values of a verdict map (an empty concatenation
+/// stands for them), and writes verdicts and statements
+/// without operands as texts.
 fn mend(object: &mut Value) {
-    if let Some(map) = object.get_mut("map").and_then(Value::as_object_mut) {
-        map.insert("map".into(), "verdict".into());
+    if let Some(map) = object.get_mut("map").and_then(|map| map.get_mut("map")).filter(|map| map.is_array()) {
+        *map = "verdict".into();
     }
     let elements = object.get_mut("element").and_then(|element| element.get_mut("elem")?.as_array_mut());
     let verdicts = elements.into_iter().flatten().filter_map(|element| element.as_array_mut()?.get_mut(1));
-    verdicts.for_each(spell_out);
+    let plain = |data: &&mut Value| matches!(data.as_str(), Some("accept" | "drop" | "return"));
+    verdicts.filter(plain).for_each(spell_out);
     let words = object.get_mut("rule").and_then(|rule| rule.get_mut("expr")?.as_array_mut());
     words.into_iter().flatten().for_each(spell_out);
 }
@@ -98,13 +100,12 @@ fn commands(delta: &Delta) -> Result<Vec<NfCmd<'static>>, ExportError> {
     commands.extend(emptied.map(|chain| NfCmd::Flush(FlushObject::Chain(chain))));
     commands.extend(delta.sets_added.iter().map(|decl| NfCmd::Add(set_object(decl))));
     for change in &delta.elements {
-        let object = |elements: &[Element]| {
-            let elem: Vec<_> = elements.iter().map(expression::element).collect();
-            let name = change.set.to_string().into();
-            NfListObject::Element(schema::Element { family: FAMILY, table: TABLE.into(), name, elem: elem.into() })
-        };
-        commands.extend((!change.removed.is_empty()).then(|| NfCmd::Delete(object(&change.removed))));
-        commands.extend((!change.added.is_empty()).then(|| NfCmd::Add(object(&change.added))));
+        if !change.removed.is_empty() {
+            commands.push(NfCmd::Delete(elements_object(&change.set, &change.removed)?));
+        }
+        if !change.added.is_empty() {
+            commands.push(NfCmd::Add(elements_object(&change.set, &change.added)?));
+        }
     }
     for chain in &delta.chains_set {
         for (index, rule) in chain.rules.iter().enumerate() {
@@ -121,6 +122,18 @@ fn commands(delta: &Delta) -> Result<Vec<NfCmd<'static>>, ExportError> {
     });
     commands.extend(removed.map(|set| NfCmd::Delete(NfListObject::Set(Box::new(set)))));
     Ok(commands)
+}
+
+fn elements_object(set: &SetName, elements: &[Element]) -> Result<NfListObject<'static>, ExportError> {
+    let written = |element: &Element| {
+        expression::element(element).ok_or_else(|| ExportError::Unknown {
+            object: format!("an element of set {set}"),
+            word: element.to_string(),
+        })
+    };
+    let elem = elements.iter().map(written).collect::<Result<Vec<_>, _>>()?;
+    let name = set.to_string().into();
+    Ok(NfListObject::Element(schema::Element { family: FAMILY, table: TABLE.into(), name, elem: elem.into() }))
 }
 
 fn chain_object(name: &str, base: Option<BaseChain>) -> schema::Chain<'static> {
@@ -150,16 +163,22 @@ fn chain_object(name: &str, base: Option<BaseChain>) -> schema::Chain<'static> {
 
 fn set_object(decl: &SetDecl) -> NfListObject<'static> {
     let types: Vec<_> = decl.key.iter().map(|part| set_type(*part)).collect();
-    let set_type = match types.as_slice() {
+    let key = match types.as_slice() {
         [only] => SetTypeValue::Single(*only),
         _ => SetTypeValue::Concatenated(types.into()),
     };
     let (family, table, name) = (FAMILY, TABLE.into(), decl.name.to_string().into());
-    if decl.kind == SetKind::VerdictMap {
-        return NfListObject::Map(Box::new(schema::Map { family, table, name, set_type, ..schema::Map::default() }));
+    let map = match decl.kind {
+        SetKind::VerdictMap => Some(SetTypeValue::Concatenated(Default::default())),
+        SetKind::AddressMap(family) => Some(SetTypeValue::Single(set_type(FieldType::Addr(family)))),
+        _ => None,
+    };
+    if let Some(map) = map {
+        let map = schema::Map { family, table, name, set_type: key, map, ..schema::Map::default() };
+        return NfListObject::Map(Box::new(map));
     }
     let flags = (decl.kind == SetKind::Interval).then(|| HashSet::from([SetFlag::Interval]));
-    NfListObject::Set(Box::new(schema::Set { family, table, name, set_type, flags, ..schema::Set::default() }))
+    NfListObject::Set(Box::new(schema::Set { family, table, name, set_type: key, flags, ..schema::Set::default() }))
 }
 
 const fn set_type(part: FieldType) -> SetType {

@@ -31,8 +31,8 @@ pub(crate) struct Ruleset {
     /// Chains that hang in a hook as last seen or written (none: in one that we do not know), for the kernel moves none in place
     /// and quietly leaves it hanging when asked for a plain chain.
     hanging: BTreeMap<ChainName, Option<BaseChain>>,
-    /// Which sets, as last seen or written, are interval sets: in one, an address without an end would match all that follow.
-    intervals: BTreeMap<SetName, bool>,
+    /// Kinds of sets, as last seen or written: in an interval set, an address without an end would match all that follow.
+    kinds: BTreeMap<SetName, SetKind>,
 }
 
 /// What a listing holds.
@@ -49,7 +49,7 @@ type Refusal<'a> = (i32, Subject<'a>);
 impl Ruleset {
     pub(crate) fn open() -> Result<Self, DataplaneError> {
         let socket = RequestSocket::open(NETLINK_NETFILTER).map_err(kernel("open a socket", &"netfilter netlink"))?;
-        let mut ruleset = Self { socket, destroy: false, hanging: BTreeMap::new(), intervals: BTreeMap::new() };
+        let mut ruleset = Self { socket, destroy: false, hanging: BTreeMap::new(), kinds: BTreeMap::new() };
         let probe = probe_destroy(ruleset.socket.reserve(0))?;
         ruleset.destroy = ruleset.send(&probe)?.is_empty();
         Ok(ruleset)
@@ -105,7 +105,7 @@ impl Ruleset {
     fn list_once(&mut self) -> Result<Listing, DataplaneError> {
         let Some(flags) = self.table_flags()? else {
             self.hanging.clear();
-            self.intervals.clear();
+            self.kinds.clear();
             return Ok(Listing::default());
         };
         let mut chains = self.chains()?;
@@ -127,8 +127,8 @@ impl Ruleset {
             let decl = decl.filter(|_| elements.is_some());
             sets.insert(name, ObservedSet { decl, elements: elements.unwrap_or_default() });
         }
-        let interval = |set: &ObservedSet| set.decl.as_ref().map(|decl| decl.kind == SetKind::Interval);
-        self.intervals = sets.iter().filter_map(|(name, set)| Some((name.clone(), interval(set)?))).collect();
+        let kinds = sets.iter().filter_map(|(name, set)| Some((name.clone(), set.decl.as_ref()?.kind)));
+        self.kinds = kinds.collect();
         let chains = chains.into_iter().map(|(name, found)| (name, found.chain)).collect();
         Ok(Listing { present: true, chains, sets })
     }
@@ -259,17 +259,20 @@ impl Ruleset {
         delta.chains_set.iter().filter(|chain| moved(&chain.name, chain.base)).map(|chain| chain.name.clone()).collect()
     }
 
-    /// Whether all elements suit their sets: prefixes in interval sets, anything else elsewhere.
+    /// Whether all elements suit their sets: prefixes in interval sets, anything else elsewhere; and what maps hold.
     fn check_members(&self, delta: &Delta) -> Result<(), DataplaneError> {
-        let new: BTreeMap<_, _> = delta.sets_added.iter().map(|decl| (&decl.name, decl.kind)).collect();
+        let new: BTreeMap<_, _> = delta.sets_added.iter().map(|decl| (&decl.name, &decl.kind)).collect();
         for change in &delta.elements {
-            let known = new.get(&change.set).map(|kind| *kind == SetKind::Interval);
-            let Some(interval) = known.or_else(|| self.intervals.get(&change.set).copied()) else { continue };
+            let known = new.get(&change.set).copied().or_else(|| self.kinds.get(&change.set));
+            let Some(kind) = known.copied() else { continue };
             let prefix = |element: &Element| matches!(&*element.key, [Datum::Net(_)]);
-            if let Some(element) = change.added.iter().find(|element| prefix(element) != interval) {
+            let suits = |element: &&Element| {
+                prefix(element) == (kind == SetKind::Interval) && kind.takes(element.data.as_ref())
+            };
+            if let Some(element) = change.added.iter().find(|element| !suits(element)) {
                 return Err(DataplaneError::Unwritable {
                     object: format!("element {element} of set {}", change.set),
-                    detail: "prefixes are members of interval sets, and interval sets hold nothing else".into(),
+                    detail: format!("such a set ({kind:?}) holds none of that kind"),
                 });
             }
         }
@@ -278,10 +281,10 @@ impl Ruleset {
 
     fn remember(&mut self, delta: &Delta) {
         for name in &delta.sets_removed {
-            self.intervals.remove(name);
+            self.kinds.remove(name);
         }
         for decl in &delta.sets_added {
-            self.intervals.insert(decl.name.clone(), decl.kind == SetKind::Interval);
+            self.kinds.insert(decl.name.clone(), decl.kind);
         }
         for name in &delta.chains_removed {
             self.hanging.remove(name);

@@ -7,8 +7,8 @@ use std::time::Duration;
 use calico_core::delta::{Difference, Tracker};
 use calico_core::net::{InterfaceName, Mac};
 use calico_core::table::{
-    BaseChain, Chain, ChainName, Datum, Delta, Element, FieldType, Fingerprint, InterfaceSetting, Neighbor, Route,
-    RouteClass, RouteKey, RouteTarget, SetDecl, SetName, Verdict,
+    BaseChain, Chain, ChainName, Datum, Delta, Element, ElementData, FieldType, Fingerprint, InterfaceSetting,
+    Neighbor, Route, RouteClass, RouteKey, RouteTarget, SetDecl, SetName,
 };
 
 use super::fights::Fights;
@@ -38,7 +38,7 @@ pub struct Reconciler {
     pub(super) sets: Tracker<SetName, Option<SetDecl>>,
     /// Sets and maps whose keys start with an interface.
     pub(super) interface_sets: BTreeSet<SetName>,
-    pub(super) elements: Tracker<(SetName, Box<[Datum]>), Option<Verdict>>,
+    pub(super) elements: Tracker<(SetName, Box<[Datum]>), Option<ElementData>>,
     pub(super) routes: Tracker<RouteKey, Route>,
     pub(super) routes_by_interface: BTreeMap<InterfaceName, BTreeSet<RouteKey>>,
     pub(super) neighbors: Tracker<(InterfaceName, IpAddr), Mac>,
@@ -160,9 +160,9 @@ impl Reconciler {
                 self.retries.forget(&plan::entry(&change.set, &element.key));
                 self.elements.remove_desired((change.set.clone(), element.key.clone()));
             }
-            for Element { key, verdict } in &change.added {
+            for Element { key, data } in &change.added {
                 self.retries.forget(&plan::entry(&change.set, key));
-                self.elements.set_desired((change.set.clone(), key.clone()), verdict.clone());
+                self.elements.set_desired((change.set.clone(), key.clone()), data.clone());
             }
         }
         if !change.chains_set.is_empty() || !change.sets_added.is_empty() || !change.elements.is_empty() {
@@ -250,7 +250,7 @@ impl Reconciler {
         let chains = seen.chains.into_iter().map(|(name, chain)| (name, mark(chain)));
         note(&mut self.chains.observe_all(chains).cloned().map(Object::Chain));
         let elements = seen.sets.iter().flat_map(|(name, set)| {
-            set.elements.iter().map(|element| ((name.clone(), element.key.clone()), element.verdict.clone()))
+            set.elements.iter().map(|element| ((name.clone(), element.key.clone()), element.data.clone()))
         });
         // They come sorted: one object for each set.
         let mut last = None;
@@ -475,8 +475,8 @@ impl Reconciler {
             for element in &change.removed {
                 self.elements.set_observed((change.set.clone(), element.key.clone()), None);
             }
-            for Element { key, verdict } in &change.added {
-                self.elements.set_observed((change.set.clone(), key.clone()), Some(verdict.clone()));
+            for Element { key, data } in &change.added {
+                self.elements.set_observed((change.set.clone(), key.clone()), Some(data.clone()));
             }
         }
     }

@@ -10,8 +10,8 @@ use std::time::Duration;
 use calico_core::delta::Tracker;
 use calico_core::net::InterfaceName;
 use calico_core::table::{
-    Chain, ChainName, Datum, Delta, Element, ElementDelta, InterfaceSetting, Neighbor, SetDecl, SetKind, SetName,
-    Verdict,
+    Chain, ChainName, Datum, Delta, Element, ElementData, ElementDelta, InterfaceSetting, Neighbor, SetDecl, SetKind,
+    SetName,
 };
 
 use super::machine::{Reconciler, WorkloadState, route_interface};
@@ -70,7 +70,7 @@ impl Plan<'_> {
                 removed: Vec::new(),
                 added: Vec::new(),
             });
-            let element = |verdict: &Option<Verdict>| Element { key: key.clone(), verdict: verdict.clone() };
+            let element = |data: &Option<ElementData>| Element { key: key.clone(), data: data.clone() };
             change.removed.extend(difference.observed.map(element));
             change.added.extend(difference.desired.map(element));
         }
@@ -120,8 +120,8 @@ impl Plan<'_> {
         }
         let keys = elements_of(&machine.elements, &decl.name);
         let added = keys.into_iter().filter(|key| !machine.holds_element(&key.0, &key.1)).filter_map(|key| {
-            let verdict = machine.elements.desired(&key)?.clone();
-            Some(Element { key: key.1, verdict })
+            let data = machine.elements.desired(&key)?.clone();
+            Some(Element { key: key.1, data })
         });
         self.delta.elements.push(ElementDelta { set: decl.name.clone(), removed: Vec::new(), added: added.collect() });
     }
@@ -183,7 +183,7 @@ impl Plan<'_> {
             let keys: BTreeSet<&[Datum]> = added.keys().chain(removed.keys()).copied().collect();
             for key in keys {
                 let object = entry(set, key);
-                let target = added.get(key).and_then(|element| element.verdict.as_ref()?.target());
+                let target = added.get(key).and_then(|element| element.data.as_ref()?.target());
                 if !self.may(&object) || !target.is_none_or(|chain| self.chain_exists(chain)) {
                     continue;
                 }
@@ -272,7 +272,7 @@ pub(super) fn host_objects(machine: &Reconciler, now: Duration, delta: &mut Delt
 
 pub(super) fn workload_state(machine: &Reconciler, interface: InterfaceName) -> WorkloadState {
     let first = Datum::Interface(interface);
-    let mut entries: Vec<(&ElementKey, &Option<Verdict>)> = Vec::new();
+    let mut entries: Vec<(&ElementKey, &Option<ElementData>)> = Vec::new();
     let keys: Vec<ElementKey> = machine.interface_sets.iter().map(|set| (set.clone(), Box::from([first]))).collect();
     for start in &keys {
         let found = machine.elements.range(start..);
@@ -283,11 +283,11 @@ pub(super) fn workload_state(machine: &Reconciler, interface: InterfaceName) -> 
         return WorkloadState::Unknown;
     }
     let mut objects = BTreeSet::new();
-    for (element, verdict) in entries {
+    for (element, data) in entries {
         if !machine.elements.is_settled(element) {
             objects.insert(entry(&element.0, &element.1));
         }
-        if let Some(target) = verdict.as_ref().and_then(Verdict::target) {
+        if let Some(target) = data.as_ref().and_then(ElementData::target) {
             missing_below(machine, target, &mut objects, 0);
         }
     }
@@ -348,7 +348,7 @@ pub(super) fn is_settled(machine: &Reconciler, object: &Object) -> bool {
 }
 
 /// Keys of all elements of a set, on either side.
-pub(super) fn elements_of(elements: &Tracker<ElementKey, Option<Verdict>>, set: &SetName) -> Vec<ElementKey> {
+pub(super) fn elements_of(elements: &Tracker<ElementKey, Option<ElementData>>, set: &SetName) -> Vec<ElementKey> {
     let first: ElementKey = (set.clone(), Box::new([]));
     elements.range(first..).map(|found| found.key.clone()).take_while(|key| key.0 == *set).collect()
 }

@@ -9,7 +9,7 @@ use std::net::IpAddr;
 use calico_core::flow::Decision;
 use calico_core::net::{Family, PortRange};
 use calico_core::table::{
-    Chain, ChainName, ChainType, CtState, Field, Hook, Reject, Rule, SetName, Statement, Verdict,
+    Chain, ChainName, ChainType, CtState, ElementData, Field, Hook, Reject, Rule, SetName, Statement, Verdict,
 };
 
 use super::condition::datum;
@@ -146,24 +146,29 @@ impl Ruleset {
             }
         }
         let mut text = rule.to_string();
-        let verdict = match &rule.verdict {
-            Some(Verdict::Lookup { key, map }) => match self.verdict_of(key, map, &run.packet) {
-                Some(found) => {
-                    text += &format!(" -> {found}");
-                    Some(found)
-                }
-                None => return Step::Left,
-            },
-            verdict => verdict.as_ref(),
+        let step = match &rule.verdict {
+            None => Step::Next,
+            Some(
+                verdict @ (Verdict::Lookup { key, map }
+                | Verdict::SnatLookup { key, map }
+                | Verdict::DnatLookup { key, map }),
+            ) => {
+                let Some(found) = self.data_of(key, map, &run.packet) else { return Step::Left };
+                text += &match found {
+                    ElementData::Addr(address) => format!(" -> {address}"),
+                    found => format!(" -> {}", found.verdict().unwrap_or(&Verdict::Drop)),
+                };
+                run.decide_by(verdict, found)
+            }
+            Some(verdict) => run.decide(verdict),
         };
-        let step = verdict.map_or(Step::Next, |verdict| run.decide(verdict));
         if !matches!(step, Step::Left) {
             run.trace.push(Visit { chain: chain.name.clone(), rule: text });
         }
         step
     }
 
-    fn verdict_of(&self, key: &[Field], map: &SetName, packet: &Packet) -> Option<&Verdict> {
+    fn data_of(&self, key: &[Field], map: &SetName, packet: &Packet) -> Option<&ElementData> {
         let key: Option<Box<[_]>> = key.iter().map(|field| datum(*field, packet)).collect();
         self.sets.get(map)?.elements.get(&key?)?.as_ref()
     }
@@ -230,6 +235,20 @@ impl Run<'_> {
             Verdict::Snat { address, .. } if Family::of(*address) != self.packet.flow.family() => Step::Left,
             Verdict::Snat { address, ports, random } => self.translate_source(*address, *ports, *random),
             // A verdict that this interpreter does not know must not let anything through.
+            _ => Step::End(Outcome::Drop),
+        }
+    }
+
+    /// Decides by what a look-up found.
+    fn decide_by(&mut self, verdict: &Verdict, found: &ElementData) -> Step {
+        match (verdict, found) {
+            (Verdict::Lookup { .. }, ElementData::Verdict(found)) => self.decide(found),
+            (Verdict::SnatLookup { .. }, ElementData::Addr(address)) => self.translate_source(*address, None, false),
+            (Verdict::DnatLookup { .. }, ElementData::Addr(address)) => {
+                self.packet.translated |= self.packet.flow.destination != *address;
+                self.packet.flow.destination = *address;
+                Step::End(Outcome::Translated)
+            }
             _ => Step::End(Outcome::Drop),
         }
     }

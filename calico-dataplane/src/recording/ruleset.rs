@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use calico_core::table::{
-    Chain, ChainName, Datum, Delta, Element, ElementDelta, Fingerprint, Rule, SetDecl, SetKind, SetName, Verdict,
+    Chain, ChainName, Datum, Delta, Element, ElementData, ElementDelta, Fingerprint, Rule, SetDecl, SetKind, SetName,
 };
 
 use crate::{DataplaneError, ObservedChain, ObservedSet};
@@ -20,7 +20,7 @@ pub struct Ruleset {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct StoredSet {
     pub(super) decl: SetDecl,
-    pub(super) elements: BTreeMap<Box<[Datum]>, Option<Verdict>>,
+    pub(super) elements: BTreeMap<Box<[Datum]>, Option<ElementData>>,
 }
 
 impl Ruleset {
@@ -99,7 +99,8 @@ impl Ruleset {
     /// would make one.
     fn check_references(&self) -> Result<(), DataplaneError> {
         let missing = |object: &dyn fmt::Display| Err(refused("refer to", object, std::io::ErrorKind::NotFound));
-        let targets = self.sets.values().flat_map(|set| set.elements.values().flatten().filter_map(Verdict::target));
+        let targets =
+            self.sets.values().flat_map(|set| set.elements.values().flatten().filter_map(ElementData::target));
         let jumps = self.chains.values().flat_map(|chain| chain.chain_references());
         for chain in jumps.chain(targets) {
             if self.chains.get(chain).is_none_or(|found| found.base.is_some()) {
@@ -132,7 +133,7 @@ impl Ruleset {
 
 impl StoredSet {
     fn elements(&self) -> impl Iterator<Item = Element> {
-        self.elements.iter().map(|(key, verdict)| Element { key: key.clone(), verdict: verdict.clone() })
+        self.elements.iter().map(|(key, data)| Element { key: key.clone(), data: data.clone() })
     }
 
     fn change(&mut self, change: &ElementDelta) -> Result<(), DataplaneError> {
@@ -142,8 +143,7 @@ impl StoredSet {
         for element in &change.added {
             let clash =
                 || refused("add element", &format!("@{} {element}", change.set), std::io::ErrorKind::AlreadyExists);
-            let is_map = self.decl.kind == SetKind::VerdictMap;
-            if is_map != element.verdict.is_some() || element.key.len() != self.decl.key.len() {
+            if !self.decl.kind.takes(element.data.as_ref()) || element.key.len() != self.decl.key.len() {
                 return Err(refused("add element", element, std::io::ErrorKind::InvalidInput));
             }
             let overlaps = |found: &[Datum]| match (found.first(), element.key.first()) {
@@ -153,8 +153,8 @@ impl StoredSet {
             if self.decl.kind == SetKind::Interval && self.elements.keys().any(|found| overlaps(found)) {
                 return Err(clash());
             }
-            match self.elements.insert(element.key.clone(), element.verdict.clone()) {
-                Some(found) if found != element.verdict => return Err(clash()),
+            match self.elements.insert(element.key.clone(), element.data.clone()) {
+                Some(found) if found != element.data => return Err(clash()),
                 _ => {}
             }
         }

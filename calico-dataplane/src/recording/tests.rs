@@ -217,6 +217,47 @@ fn the_first_translation_is_the_last_and_what_follows_sees_it() {
 }
 
 #[test]
+fn maps_of_addresses_translate_what_they_hold() {
+    let map = SetName::new("map").unwrap();
+    let inside: IpAddr = [10, 0, 0, 9].into();
+    let decl = |name| SetDecl::new(name, vec![FieldType::Addr(Family::V4)], SetKind::AddressMap(Family::V4));
+    let key = |field| vec![field];
+    let dnat = rule(Verdict::DnatLookup { key: key(Field::DstAddr(Family::V4)), map: map.clone() });
+    let snat = rule(Verdict::SnatLookup { key: key(Field::SrcAddr(Family::V4)), map: map.clone() });
+    let added = vec![
+        Element::address([Datum::Addr(packet().flow.destination)], inside),
+        Element::address([Datum::Addr(packet().flow.source)], inside),
+    ];
+    let mut ruleset = Ruleset::default();
+    let delta = Delta {
+        sets_added: vec![decl(map.clone())],
+        chains_set: vec![
+            at(ChainType::Nat, Hook::Prerouting, -100, "pre", vec![dnat]),
+            at(ChainType::Nat, Hook::Postrouting, 100, "post", vec![snat]),
+        ],
+        elements: vec![ElementDelta { set: map.clone(), removed: vec![], added }],
+        ..Delta::default()
+    };
+    ruleset.apply(&delta).unwrap();
+    let found = ruleset.evaluate(&[Hook::Prerouting], packet()).packet;
+    assert_eq!((found.flow.destination, found.translated), (inside, true));
+    let found = ruleset.evaluate(&[Hook::Postrouting], packet()).packet;
+    assert_eq!((found.flow.source, found.translated), (inside, false));
+    let other = Packet::new(Flow { destination: [9, 9, 9, 9].into(), ..packet().flow });
+    assert_eq!(ruleset.evaluate(&[Hook::Prerouting], other).packet, other);
+    // An address of the other family is nothing that this map holds, nor is a verdict.
+    let bad = [
+        Element::address([Datum::Addr([1, 1, 1, 1].into())], "fd00::1".parse().unwrap()),
+        Element::verdict([Datum::Addr([1, 1, 1, 1].into())], Verdict::Drop),
+        Element::member([Datum::Addr([1, 1, 1, 1].into())]),
+    ];
+    for element in bad {
+        let change = ElementDelta { set: map.clone(), removed: vec![], added: vec![element] };
+        assert!(ruleset.apply(&Delta { elements: vec![change], ..Delta::default() }).is_err());
+    }
+}
+
+#[test]
 fn a_refusal_says_how() {
     let refuse = |reject| vec![chain("a", Some(0), vec![rule(Verdict::Reject(reject))])];
     let found = ruleset(refuse(Reject::PortUnreachable)).evaluate(&[Hook::Forward], packet());
@@ -275,7 +316,7 @@ fn what_a_kernel_refuses_changes_nothing() {
     let leads = |verdict| ElementDelta {
         set: map.clone(),
         removed: Vec::new(),
-        added: vec![Element { key: [Datum::Port(80)].into(), verdict: Some(verdict) }],
+        added: vec![Element::verdict([Datum::Port(80)], verdict)],
     };
     let mut ruleset = Ruleset::default();
     let good = Delta {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use calico_core::table::{BaseChain, Chain, ChainName, ChainType, Hook, Match, Rule, Verdict};
+use calico_core::table::{BaseChain, Chain, ChainName, ChainType, ElementData, Hook, Match, Rule, Verdict};
 
 use super::Ruleset;
 
@@ -40,6 +40,7 @@ impl Ruleset {
                 _ => None,
             };
             let looked_up = verdicts.into_iter().flat_map(|set| set.elements.values().flatten());
+            let looked_up = looked_up.filter_map(ElementData::verdict);
             for target in rule.verdict.iter().chain(looked_up).filter_map(Verdict::target) {
                 let found = self.chains.get(target).and_then(|chain| self.misplaced_below(chain, base, visited));
                 if found.is_some() {

@@ -95,7 +95,7 @@ async fn chains_move_between_hooks(dataplane: &mut dyn Dataplane) {
 async fn elements_come_and_go(dataplane: &mut dyn Dataplane) {
     let host = |text| member([addr(text)]);
     let prefix = |text| member([net(text)]);
-    let leads = |verdict| Element { key: [interface("cali9")].into(), verdict: Some(verdict) };
+    let leads = |verdict| Element::verdict([interface("cali9")], verdict);
     let known = |name: &str| sample::sets().into_iter().find(|(decl, _)| decl.name.as_str() == name).unwrap().1;
     let before = |name| known(name).into_iter().collect::<BTreeSet<_>>();
     let mut cases = vec![

@@ -18,9 +18,9 @@ pub fn set_name(name: &str) -> SetName {
     SetName::new(name).unwrap()
 }
 
-/// An element without a verdict.
+/// An element of a set.
 pub fn member(key: impl IntoIterator<Item = Datum>) -> Element {
-    Element { key: key.into_iter().collect(), verdict: None }
+    Element { key: key.into_iter().collect(), data: None }
 }
 
 /// An address as part of a key.
@@ -47,7 +47,7 @@ pub fn rule(condition: Match, verdict: Verdict) -> Rule {
 pub fn sets() -> Vec<(SetDecl, Vec<Element>)> {
     let decl = |name, key: &[FieldType], kind| SetDecl { name: set_name(name), key: key.to_vec(), kind };
     let (v4, v6) = (FieldType::Addr(Family::V4), FieldType::Addr(Family::V6));
-    let leads = |name, verdict| Element { key: [interface(name)].into(), verdict: Some(verdict) };
+    let leads = |name, verdict| Element::verdict([interface(name)], verdict);
     let port = |address, port| member([addr(address), Datum::Proto(6), Datum::Port(port)]);
     vec![
         (decl("hosts4", &[v4], SetKind::Hash), vec![member([addr("10.0.0.1")]), member([addr("10.0.0.2")])]),
@@ -83,6 +83,17 @@ pub fn sets() -> Vec<(SetDecl, Vec<Element>)> {
                 leads("cali4", Verdict::Accept),
                 leads("cali5", Verdict::Return),
             ],
+        ),
+        (
+            decl("floating4", &[v4], SetKind::AddressMap(Family::V4)),
+            vec![
+                Element::address([addr("192.0.2.1")], "10.0.0.1".parse().unwrap()),
+                Element::address([addr("192.0.2.2")], "10.0.0.2".parse().unwrap()),
+            ],
+        ),
+        (
+            decl("floating6", &[FieldType::Interface, v6], SetKind::AddressMap(Family::V6)),
+            vec![Element::address([interface("eth0"), addr("2001:db8::1")], "fd00::1".parse().unwrap())],
         ),
     ]
 }
@@ -198,7 +209,21 @@ fn source_translations() -> Vec<Rule> {
             verdicts.extend([four, six].map(|address| Verdict::Snat { address, ports, random }));
         }
     }
-    verdicts.into_iter().map(|verdict| rule(udp.clone(), verdict)).collect()
+    let mut rules: Vec<Rule> = verdicts.into_iter().map(|verdict| rule(udp.clone(), verdict)).collect();
+    let lookups = [
+        Verdict::SnatLookup { key: vec![Field::SrcAddr(Family::V4)], map: set_name("floating4") },
+        Verdict::SnatLookup { key: vec![Field::OifName, Field::SrcAddr(Family::V6)], map: set_name("floating6") },
+    ];
+    rules.extend(lookups.map(|verdict| Rule { verdict: Some(verdict), ..Rule::default() }));
+    rules
+}
+
+fn destination_translations() -> Vec<Rule> {
+    let lookups = [
+        Verdict::DnatLookup { key: vec![Field::DstAddr(Family::V4)], map: set_name("floating4") },
+        Verdict::DnatLookup { key: vec![Field::IifName, Field::DstAddr(Family::V6)], map: set_name("floating6") },
+    ];
+    lookups.map(|verdict| Rule { verdict: Some(verdict), ..Rule::default() }).into()
 }
 
 /// One rule for each word that only a base chain at this hook may use.
@@ -225,6 +250,7 @@ pub fn chains() -> Vec<Chain> {
             )],
         ),
         chain("nat-postrouting", base(ChainType::Nat, Hook::Postrouting, 100), source_translations()),
+        chain("nat-prerouting", base(ChainType::Nat, Hook::Prerouting, -100), destination_translations()),
         chain("raw-prerouting", base(ChainType::Filter, Hook::Prerouting, -300), before_tracking()),
         chain("mangle-output", base(ChainType::Route, Hook::Output, -150), vec![mark]),
     ]

@@ -111,7 +111,7 @@ fn packets_obey_sets_and_maps_at_once() {
         runtime.block_on(async {
             let mut dataplane = open();
             assert!(dataplane.apply(&table()).await.is_complete());
-            let leads = |verdict| Element { key: [interface(WORKLOAD)].into(), verdict: Some(verdict) };
+            let leads = |verdict| Element::verdict([interface(WORKLOAD)], verdict);
             for (set, hit, miss) in [
                 ("hosts", member([addr(POD)]), member([addr("10.77.0.3")])),
                 ("nets", member([net("10.77.0.0/30")]), member([net("10.77.0.4/30")])),

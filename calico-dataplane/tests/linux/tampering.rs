@@ -76,12 +76,13 @@ fn foreign_sets_have_no_declaration() {
         run("nft", &format!("add set {table} timed {{ type ipv4_addr; flags timeout; }}"));
         run("nft", &format!("add set {table} other {{ type ether_addr; }}"));
         run("nft", &format!("add map {table} marks {{ type ipv4_addr : mark; }}"));
+        run("nft", &format!("add map {table} targets {{ type ipv4_addr : ipv4_addr . inet_service; }}"));
         run(
             "nft",
             &format!("add set {table} ranges {{ type ipv4_addr; flags interval; elements = {{ 10.0.0.1-10.0.0.6 }} }}"),
         );
         let observed = dataplane.observe().await.unwrap();
-        let names = ["timed", "other", "marks", "ranges"].map(|name| SetName::new(name).unwrap());
+        let names = ["timed", "other", "marks", "targets", "ranges"].map(|name| SetName::new(name).unwrap());
         for name in &names {
             assert_eq!(observed.sets.get(name).unwrap().decl, None, "{name}");
         }
@@ -103,6 +104,8 @@ fn what_nft_writes_into_our_sets_is_read() {
             ("ports", "10.9.9.9 . tcp . 99"),
             ("spoof", "\"cali9\" . 10.9.9.9"),
             ("dispatch", "\"cali9\" : goto stack-1"),
+            ("floating4", "192.0.2.9 : 10.9.9.9"),
+            ("floating6", "\"eth9\" . 2001:db8::9 : fd00::9"),
         ] {
             run("nft", &format!("add element {table} {set} {{ {element} }}"));
             let now = dataplane.observe().await.unwrap();

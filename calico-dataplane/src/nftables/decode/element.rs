@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
-use calico_core::table::{ChainName, Datum, Element, FieldType, SetDecl, SetKind, Verdict};
+use calico_core::table::{ChainName, Datum, Element, ElementData, FieldType, SetDecl, SetKind, Verdict};
 
 use super::attributes_of;
 use crate::netlink::wire::{attributes, find, read_be32, read_text};
@@ -18,7 +18,13 @@ pub(crate) struct Elements(Vec<Raw>);
 struct Raw {
     key: Vec<u8>,
     end: bool,
-    verdict: Option<Verdict>,
+    data: Option<RawData>,
+}
+
+#[derive(Debug)]
+enum RawData {
+    Verdict(Option<Verdict>),
+    Value(Vec<u8>),
 }
 
 impl Elements {
@@ -44,8 +50,11 @@ impl Elements {
 fn raw(item: &[u8]) -> Option<Raw> {
     let end = find(item, element::FLAGS).and_then(read_be32).is_some_and(|flags| flags & element::INTERVAL_END != 0);
     let key = find(item, element::KEY).and_then(|key| find(key, data::VALUE))?;
-    let verdict = find(item, element::DATA).and_then(|value| find(value, data::VERDICT)).and_then(verdict);
-    Some(Raw { key: key.to_vec(), end, verdict })
+    let data = find(item, element::DATA).and_then(|found| {
+        let verdict = find(found, data::VERDICT).map(|found| RawData::Verdict(verdict(found)));
+        verdict.or_else(|| find(found, data::VALUE).map(|found| RawData::Value(found.to_vec())))
+    });
+    Some(Raw { key: key.to_vec(), end, data })
 }
 
 fn verdict(value: &[u8]) -> Option<Verdict> {
@@ -61,9 +70,16 @@ fn verdict(value: &[u8]) -> Option<Verdict> {
 }
 
 fn exact(decl: &SetDecl, raw: Raw) -> Option<Element> {
-    let maps = decl.kind == SetKind::VerdictMap;
-    (maps == raw.verdict.is_some() && !raw.end).then_some(())?;
-    Some(Element { key: read_key(&decl.key, &raw.key)?, verdict: raw.verdict })
+    let data = match (decl.kind, raw.data) {
+        (_, None) => None,
+        (SetKind::VerdictMap, Some(RawData::Verdict(found))) => Some(ElementData::Verdict(found?)),
+        (SetKind::AddressMap(family), Some(RawData::Value(found))) => {
+            Some(ElementData::Addr(read_address(family, &found)?))
+        }
+        _ => return None,
+    };
+    (decl.kind.takes(data.as_ref()) && !raw.end).then_some(())?;
+    Some(Element { key: read_key(&decl.key, &raw.key)?, data })
 }
 
 /// Pairs starts with ends. Listed in no particular order; an end sorts before a start at the same address.
@@ -90,5 +106,5 @@ fn prefixes(mut bounds: Vec<(IpAddr, bool)>) -> Option<BTreeSet<Element>> {
 }
 
 fn prefix(first: IpAddr, end: Option<IpAddr>) -> Option<Element> {
-    Some(Element { key: [Datum::Net(cidr_between(first, end)?)].into(), verdict: None })
+    Some(Element { key: [Datum::Net(cidr_between(first, end)?)].into(), data: None })
 }

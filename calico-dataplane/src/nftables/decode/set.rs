@@ -45,10 +45,21 @@ fn declaration(attributes: &[u8], flags: u32) -> Option<(Vec<FieldType>, SetKind
     let kind = match flags {
         0 => SetKind::Hash,
         set::INTERVAL if matches!(key.as_slice(), [FieldType::Addr(_)]) => SetKind::Interval,
-        set::MAP if number(attributes, set::DATA_TYPE) == Some(set::VERDICTS) => SetKind::VerdictMap,
+        set::MAP => map(number(attributes, set::DATA_TYPE)?)?,
         _ => return None,
     };
     (length == key_length(&key)).then_some((key, kind))
+}
+
+/// The kind of a map by the type of its data.
+fn map(data_type: u32) -> Option<SetKind> {
+    if data_type == set::VERDICTS {
+        return Some(SetKind::VerdictMap);
+    }
+    match key_of_type(data_type)?.as_slice() {
+        [FieldType::Addr(family)] => Some(SetKind::AddressMap(*family)),
+        _ => None,
+    }
 }
 
 fn number(attributes: &[u8], kind: u16) -> Option<u32> {

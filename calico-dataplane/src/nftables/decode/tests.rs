@@ -61,7 +61,7 @@ fn disjoint(all: impl IntoIterator<Item = Cidr>) -> BTreeSet<Element> {
             kept.push(cidr);
         }
     }
-    kept.into_iter().map(|cidr| Element { key: [Datum::Net(cidr)].into(), verdict: None }).collect()
+    kept.into_iter().map(|cidr| Element { key: [Datum::Net(cidr)].into(), data: None }).collect()
 }
 
 proptest! {
@@ -87,7 +87,7 @@ proptest! {
                 Datum::Port(port),
                 Datum::Interface(format!("cali{port}").parse().unwrap()),
             ].into(),
-            verdict: None,
+            data: None,
         };
         let elements: BTreeSet<_> = list.into_iter().map(element).collect();
         let decl = decl(&key, SetKind::Hash);
@@ -111,7 +111,7 @@ proptest! {
 #[test]
 fn elements_spread_over_messages() {
     let elements: BTreeSet<_> = (0..50_000u32)
-        .map(|number| Element { key: [Datum::Addr(number.to_be_bytes().into())].into(), verdict: None })
+        .map(|number| Element { key: [Datum::Addr(number.to_be_bytes().into())].into(), data: None })
         .collect();
     assert_eq!(written(&decl(&[FieldType::Addr(Family::V4)], SetKind::Hash), &elements), Some(elements));
 }

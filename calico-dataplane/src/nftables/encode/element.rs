@@ -4,7 +4,7 @@
 //! elements: its first address, and the address after its last, flagged as an end; a prefix that reaches the family's last address
 //! has no end. Adjacent prefixes thus share an address as end and start, which the kernel keeps apart by the flag.
 
-use calico_core::table::{Datum, Element, ElementDelta, SetKind, Verdict};
+use calico_core::table::{Datum, Element, ElementData, ElementDelta, SetKind};
 
 use super::{Batch, Subject};
 use crate::DataplaneError;
@@ -49,13 +49,13 @@ fn write<'a>(batch: &mut Batch<'a>, kind: u16, flags: u16, subject: Subject<'a>,
 }
 
 /// To name an element for removal, its key is enough.
-fn one(w: &mut Writer, item: &Element, with_verdict: bool) {
+fn one(w: &mut Writer, item: &Element, with_data: bool) {
     let mut key = Vec::with_capacity(64);
     push_key(&mut key, &item.key);
     w.nest(LIST_ITEM, |w| {
         w.nest(element::KEY, |w| w.attribute(data::VALUE, &key));
-        if let Some(verdict) = item.verdict.as_ref().filter(|_| with_verdict) {
-            w.nest(element::DATA, |w| write_verdict(w, verdict));
+        if let Some(data) = item.data.as_ref().filter(|_| with_data) {
+            w.nest(element::DATA, |w| write_data(w, data));
         }
     });
     let [Datum::Net(cidr)] = &*item.key else { return };
@@ -63,6 +63,19 @@ fn one(w: &mut Writer, item: &Element, with_verdict: bool) {
         let mut key = Vec::new();
         push_address(&mut key, end);
         interval_end(w, &key);
+    }
+}
+
+fn write_data(w: &mut Writer, data: &ElementData) {
+    match data {
+        ElementData::Verdict(verdict) => write_verdict(w, verdict),
+        ElementData::Addr(address) => {
+            let mut octets = Vec::new();
+            push_address(&mut octets, *address);
+            w.attribute(data::VALUE, &octets);
+        }
+        // Without data the kernel refuses the element.
+        _ => {}
     }
 }
 
@@ -80,7 +93,7 @@ fn check(element: &Element) -> Result<(), String> {
     if element.key.len() > 1 && element.key.iter().any(|datum| matches!(datum, Datum::Net(_))) {
         return Err("a prefix can be a key only by itself".into());
     }
-    if matches!(element.verdict, Some(Verdict::Lookup { .. } | Verdict::Masquerade { .. })) {
+    if matches!(&element.data, Some(ElementData::Verdict(verdict)) if !verdict.is_plain()) {
         return Err("a map holds plain verdicts only".into());
     }
     Ok(())

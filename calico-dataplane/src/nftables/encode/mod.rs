@@ -19,7 +19,7 @@ mod rule;
 
 use std::collections::BTreeSet;
 
-use calico_core::table::{BaseChain, Chain, ChainName, ChainType, Delta, Hook, SetDecl, SetKind, SetName};
+use calico_core::table::{BaseChain, Chain, ChainName, ChainType, Delta, FieldType, Hook, SetDecl, SetKind, SetName};
 
 use super::key::{key_length, key_type};
 use super::uapi::{self, BATCH_SUBSYSTEM, FAMILY_INET, TABLE, chain, set};
@@ -176,7 +176,7 @@ fn add_set<'a>(batch: &mut Batch<'a>, decl: &'a SetDecl) -> Result<(), Dataplane
     let flags = match decl.kind {
         SetKind::Hash => 0,
         SetKind::Interval if decl.key.len() == 1 => set::INTERVAL,
-        SetKind::VerdictMap => set::MAP,
+        SetKind::VerdictMap | SetKind::AddressMap(_) => set::MAP,
         _ => return Err(unwritable()),
     };
     let length = u32::try_from(key_length(&decl.key)).ok().filter(|length| *length <= 64).ok_or_else(unwritable)?;
@@ -187,9 +187,9 @@ fn add_set<'a>(batch: &mut Batch<'a>, decl: &'a SetDecl) -> Result<(), Dataplane
         w.be32(set::FLAGS, flags);
         w.be32(set::KEY_TYPE, key_type);
         w.be32(set::KEY_LENGTH, length);
-        if decl.kind == SetKind::VerdictMap {
-            w.be32(set::DATA_TYPE, set::VERDICTS);
-            w.be32(set::DATA_LENGTH, 0);
+        if let Some((kind, length)) = data_type(decl.kind) {
+            w.be32(set::DATA_TYPE, kind);
+            w.be32(set::DATA_LENGTH, length);
         }
         w.be32(set::ID, id);
         w.attribute(set::USERDATA, &set_userdata(decl));
@@ -197,11 +197,28 @@ fn add_set<'a>(batch: &mut Batch<'a>, decl: &'a SetDecl) -> Result<(), Dataplane
     Ok(())
 }
 
-/// Tells `nft` the byte order of the key (type 0 of its own list), without which it lists some elements reversed.
+/// Type and length of what a map holds.
+fn data_type(kind: SetKind) -> Option<(u32, u32)> {
+    match kind {
+        SetKind::VerdictMap => Some((set::VERDICTS, 0)),
+        SetKind::AddressMap(family) => {
+            let address = [FieldType::Addr(family)];
+            Some((key_type(&address)?, u32::try_from(key_length(&address)).ok()?))
+        }
+        _ => None,
+    }
+}
+
+/// Tells `nft` the byte order of the key and of the data (types 0 and 1 of its own list), without which it lists some elements reversed.
 fn set_userdata(decl: &SetDecl) -> Vec<u8> {
-    let host_order = matches!(decl.key.as_slice(), [calico_core::table::FieldType::Interface]);
-    let order: u32 = if host_order { 1 } else { 2 };
-    [&[0, 4][..], &order.to_ne_bytes()].concat()
+    const HOST: u32 = 1;
+    const NETWORK: u32 = 2;
+    let of_key = if matches!(decl.key.as_slice(), [FieldType::Interface]) { HOST } else { NETWORK };
+    let mut bytes = [&[0, 4][..], &of_key.to_ne_bytes()].concat();
+    if matches!(decl.kind, SetKind::AddressMap(_)) {
+        bytes.extend_from_slice(&[&[1, 4][..], &NETWORK.to_ne_bytes()].concat());
+    }
+    bytes
 }
 
 /// A transaction being written.

@@ -255,10 +255,10 @@ fn changes() {
     breaks::<()>("a kernel refuses it", || Broken {
         delta: |(), event, delta| {
             let Event::EndpointSet { .. } = event else { return };
-            let key = [Datum::Interface("cali77".parse().unwrap())].into();
-            let verdict = Some(Verdict::Goto(name("nowhere")));
+            let key = [Datum::Interface("cali77".parse().unwrap())];
+            let element = Element::verdict(key, Verdict::Goto(name("nowhere")));
             let set = SetName::new(TO_WORKLOAD).unwrap();
-            delta.elements.push(ElementDelta { set, removed: vec![], added: vec![Element { key, verdict }] });
+            delta.elements.push(ElementDelta { set, removed: vec![], added: vec![element] });
         },
         ..sound()
     });

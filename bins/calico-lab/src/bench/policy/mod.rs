@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use calico_core::net::InterfaceName;
 use calico_core::render::TABLE;
-use calico_core::table::{Datum, Element, ElementDelta, Verdict};
+use calico_core::table::{Datum, Element, ElementData, ElementDelta};
 use calico_dataplane::netns::{Netns, Request, RouteSocket, VethEnd};
 use serde_json::Value;
 
@@ -185,14 +185,12 @@ fn element_text(element: &Element, number: u16) -> String {
             other => other.to_string(),
         })
         .collect();
-    let verdict = match &element.verdict {
+    let data = match &element.data {
         None => String::new(),
-        Some(Verdict::Goto(chain)) => format!(" : goto {chain}"),
-        Some(Verdict::Jump(chain)) => format!(" : jump {chain}"),
-        Some(Verdict::Accept) => " : accept".into(),
+        Some(ElementData::Verdict(verdict)) => format!(" : {verdict}"),
         Some(_) => " : drop".into(),
     };
-    key.join(" . ") + &verdict
+    key.join(" . ") + &data
 }
 
 fn nft(script: &str) -> Result<Duration, LabError> {
