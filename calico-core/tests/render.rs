@@ -6,11 +6,13 @@ use std::sync::Arc;
 
 use calico_core::calc::event::{
     ActiveEndpoint, ActiveEntity, ActiveHostEndpoint, ActiveRule, ActiveRules, Directions, EndpointId, Event,
-    HostInterfaces, IpSetKind, Member, PolicyId, ProfileId, SetId, Stack, StackTier,
+    HostInterfaces, IpSetKind, Member, Network, PolicyId, ProfileId, SetId, Stack, StackTier,
 };
 use calico_core::net::{Cidr, Family, PortRange};
-use calico_core::render::{DenyAction, EndpointToHost, PolicyRenderer, RenderConfig, Renderer};
-use calico_core::resource::{Action, DefaultAction, Icmp, Kind, ResourceKey};
+use calico_core::render::{
+    DenyAction, EndpointToHost, NatConfig, PolicyRenderer, RenderConfig, Renderer, ServiceLoops,
+};
+use calico_core::resource::{Action, DefaultAction, Icmp, Kind, QosControls, ResourceKey};
 use calico_core::table::{Chain, Delta, Statement, Verdict};
 
 #[test]
@@ -172,6 +174,76 @@ fn host_endpoints() {
     golden("host-endpoints-changed", &handle(&mut renderer, &changed));
     handle(&mut renderer, &[Event::HostEndpointRemoved(host_endpoint_id("uplinks"))]);
     assert_eq!(handle(&mut renderer, &[Event::HostEndpointRemoved(host_endpoint_id("uplinks"))]), Delta::default());
+}
+
+/// Pools, hosts and services; then with every setting otherwise; then nothing is known any more.
+#[test]
+fn network() {
+    let nets = |nets: &[&str]| nets.iter().map(|text| net(text)).collect::<Vec<_>>();
+    let network = Network {
+        pools: nets(&["10.0.0.0/16", "fd00::/64"]),
+        masqueraded: nets(&["10.0.0.0/16"]),
+        hosts: nets(&["192.0.2.1/32", "2001:db8::1/128"]),
+        services: nets(&["10.96.0.0/12", "198.51.100.0/24", "fd01::/112"]),
+    };
+    let told = |network: &Network| [Event::NetworkSet(Arc::new(network.clone()))];
+    let mut renderer = Renderer::new(RenderConfig::default());
+    golden("network", &handle(&mut renderer, &told(&network)));
+    assert_eq!(handle(&mut renderer, &told(&network)), Delta::default());
+    golden("network-gone", &handle(&mut renderer, &told(&Network::default())));
+
+    let nat = NatConfig {
+        ports: Some(ports(32768, 60999)),
+        address: Some("203.0.113.7".parse().unwrap()),
+        interfaces: Some("eth+".parse().unwrap()),
+        spare_hosts: true,
+        random: false,
+    };
+    let config = RenderConfig { nat, service_loops: ServiceLoops::Reject, ..RenderConfig::default() };
+    let mut delta = handle(&mut Renderer::new(config), &told(&network));
+    delta.elements.clear();
+    golden("network-otherwise", &delta);
+    let config = RenderConfig { service_loops: ServiceLoops::Allow, ..RenderConfig::default() };
+    let services = Network { services: network.services, ..Network::default() };
+    assert_eq!(handle(&mut Renderer::new(config), &told(&services)), Delta::default());
+}
+
+/// Limits are an endpoint's own and do not change with its policy; the hooks are there while anybody is limited.
+#[test]
+fn limits_and_marks() {
+    let mut renderer = Renderer::new(RenderConfig::default());
+    let limited = |name: &str, qos: QosControls, ingress: &Arc<Stack>| {
+        let Event::EndpointSet { id, endpoint } = endpoint(name, &format!("cali{name}"), &["10.0.0.1/32"], ingress)
+        else {
+            unreachable!("an endpoint event")
+        };
+        let endpoint = ActiveEndpoint { qos: Some(Arc::new(qos)), ..(*endpoint).clone() };
+        Event::EndpointSet { id, endpoint: Arc::new(endpoint) }
+    };
+    let all = QosControls {
+        ingress_packet_rate: Some(100),
+        ingress_packet_burst: Some(20),
+        egress_packet_rate: Some(50),
+        egress_max_connections: Some(3),
+        dscp: Some("EF".parse().unwrap()),
+        ..QosControls::default()
+    };
+    let some = QosControls { ingress_max_connections: Some(4_294_967_295), ..QosControls::default() };
+    let delta = handle(&mut renderer, &[limited("a", all.clone(), &stack(&[])), limited("b", some, &stack(&[]))]);
+    let ours = |name: &str| ["limits", "dscp"].iter().any(|start| name.starts_with(start));
+    let mut shown = Delta::default();
+    shown.chains_set.extend(delta.chains_set.iter().filter(|chain| ours(chain.name.as_str())).cloned());
+    shown.elements.extend(delta.elements.iter().filter(|change| ours(change.set.as_str())).cloned());
+    golden("limits", &shown);
+
+    let other_policy = handle(&mut renderer, &[limited("a", all, &stack(&["other"]))]);
+    assert!(other_policy.chains_set.iter().all(|chain| !ours(chain.name.as_str())), "{other_policy}");
+    assert!(other_policy.elements.iter().all(|change| !ours(change.set.as_str())), "{other_policy}");
+    let fewer = handle(&mut renderer, &[Event::EndpointRemoved(endpoint_id("a"))]);
+    assert!(!fewer.chains_removed.iter().any(|name| name.as_str() == "limits-forward"));
+    assert!(fewer.chains_removed.iter().any(|name| name.as_str() == "dscp"));
+    let none = handle(&mut renderer, &[Event::EndpointRemoved(endpoint_id("b"))]);
+    assert!(none.chains_removed.iter().any(|name| name.as_str() == "limits-forward"));
 }
 
 /// What is refused in the filter is dropped where no refusal is possible, so those places have chains of their own.

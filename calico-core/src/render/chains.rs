@@ -135,6 +135,28 @@ impl Chains {
     }
 }
 
+/// Chains with fixed names, of which some come and go: as last written.
+#[derive(Debug, Default)]
+pub(super) struct Written(BTreeMap<ChainName, Chain>);
+
+impl Written {
+    /// From now on, these. What is as it was is not written again.
+    pub(super) fn write(&mut self, wanted: Vec<Chain>, pending: &mut Pending, delta: &mut Delta) {
+        let names: BTreeSet<&ChainName> = wanted.iter().map(|chain| &chain.name).collect();
+        let gone: Vec<_> = self.0.keys().filter(|name| !names.contains(name)).cloned().collect();
+        for name in gone {
+            self.0.remove(&name);
+            pending.remove_chain(name, delta);
+        }
+        for chain in wanted {
+            if self.0.get(&chain.name) != Some(&chain) {
+                self.0.insert(chain.name.clone(), chain.clone());
+                pending.set_chain(chain, delta);
+            }
+        }
+    }
+}
+
 /// The chains of rules of a stack, each once, however often the stack names it.
 fn rule_chains(stack: &Stack, course: Course) -> BTreeSet<(Owner, Direction, Layer)> {
     let policies = stack.tiers.iter().flat_map(|tier| &tier.policies).map(|id| Owner::Policy(id.clone()));

@@ -5,6 +5,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::str::FromStr;
 
+use super::nat::NatConfig;
 use crate::net::{Failsafes, InterfaceName};
 
 /// Settings of the standard renderer, with upstream's defaults. Upstream's parameter is named with each.
@@ -43,6 +44,10 @@ pub struct RenderConfig {
     /// Whether rules of policies count packets. Costs 2 to 3 ns for the one rule that matches and 32 octets a rule and processor, and is what
     /// tells an operator which rule is hit; so it is on. A policy that changes counts from zero.
     pub counters: bool,
+    /// How traffic of pools with `natOutgoing` is translated.
+    pub nat: NatConfig,
+    /// What happens to a forwarded packet that is still on its way to a service (`ServiceLoopPrevention`).
+    pub service_loops: ServiceLoops,
     /// Metric of routes to workloads. 1024 is what the kernel makes of 0 for IPv6, so one number serves both families.
     pub route_metric: u32,
     /// `rp_filter` of workload interfaces: upstream copies the host's `conf.default.rp_filter`.
@@ -62,6 +67,19 @@ pub enum EndpointToHost {
     Return,
     /// Accept. As nf_tables ends only its own base chain on `accept`, this is the same as [`Self::Return`].
     Accept,
+}
+
+/// What becomes of a packet to a service that nobody translated, and that would come back to this host for ever.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[expect(clippy::exhaustive_enums, reason = "the parameter has these three values")]
+pub enum ServiceLoops {
+    /// It is dropped.
+    #[default]
+    Drop,
+    /// It is dropped, and its sender is told.
+    Reject,
+    /// It is forwarded (upstream: `Disabled`).
+    Allow,
 }
 
 /// What becomes of a packet that policy denies.
@@ -163,6 +181,8 @@ impl Default for RenderConfig {
             log_rate: None,
             flow_logs: false,
             counters: true,
+            nat: NatConfig::default(),
+            service_loops: ServiceLoops::Drop,
             route_metric: 1024,
             rp_filter: 1,
             ipv6: true,

@@ -10,7 +10,7 @@ use alloc::vec::Vec;
 use super::names::{Direction, FROM_WORKLOAD, TO_WORKLOAD, sources_chain};
 use super::skeleton::{SOURCE_PREFIXES, WORKLOAD_EGRESS, sources_set};
 use super::workloads::course;
-use super::{RenderConfig, stack};
+use super::{RenderConfig, qos, stack};
 use crate::calc::event::ActiveEndpoint;
 use crate::net::{Cidr, Family, InterfaceName};
 use crate::table::{
@@ -51,6 +51,9 @@ pub(super) fn parts(endpoint: &ActiveEndpoint, config: &RenderConfig) -> Parts {
         add(SOURCE_PREFIXES, ifname(), Some(chain.name.clone()));
     }
     parts.chains.extend(sources);
+    let (elements, chains) = qos::parts(endpoint);
+    parts.elements.extend(elements);
+    parts.chains.extend(chains);
     parts.routes = endpoint.addresses.iter().copied().collect();
     // Upstream gives IPv4 neighbours only: an IPv6 workload answers for itself.
     let neighbor = |mac| move |cidr: &Cidr| Neighbor { interface, address: cidr.address(), mac };

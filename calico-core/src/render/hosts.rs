@@ -32,14 +32,14 @@ use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
 
-use super::chains::Chains;
+use super::chains::{Chains, Written};
 use super::host_chains::Parts;
 use super::place::Place;
 use super::workloads::change_elements;
 use super::{RenderConfig, stack};
 use crate::calc::event::{ActiveHostEndpoint, EndpointId, HostInterfaces, Stack};
 use crate::net::InterfaceName;
-use crate::table::{Chain, ChainName, Datum, Delta, Element, FieldType, SetDecl, SetKind, SetName, Verdict};
+use crate::table::{Chain, Datum, Delta, Element, FieldType, SetDecl, SetKind, SetName, Verdict};
 
 /// Set of the interfaces that host endpoints name.
 pub(super) const HOST_INTERFACES: &str = "host-interfaces";
@@ -56,7 +56,7 @@ pub(super) struct Hosts {
     /// Number of claims with policies in a place.
     users: BTreeMap<Place, usize>,
     /// The base chains and what only they refer to, as last written.
-    written: BTreeMap<ChainName, Chain>,
+    written: Written,
 }
 
 impl Hosts {
@@ -125,18 +125,7 @@ impl Hosts {
     /// Brings the base chains up to date: a handful, whatever the number of endpoints.
     fn write(&mut self, chains: &mut Chains, delta: &mut Delta) {
         let wanted = if self.claims.is_empty() { Vec::new() } else { self.chains(&chains.config) };
-        let names: BTreeSet<&ChainName> = wanted.iter().map(|chain| &chain.name).collect();
-        let gone: Vec<_> = self.written.keys().filter(|name| !names.contains(name)).cloned().collect();
-        for name in gone {
-            self.written.remove(&name);
-            chains.pending.remove_chain(name, delta);
-        }
-        for chain in wanted {
-            if self.written.get(&chain.name) != Some(&chain) {
-                self.written.insert(chain.name.clone(), chain.clone());
-                chains.pending.set_chain(chain, delta);
-            }
-        }
+        self.written.write(wanted, &mut chains.pending, delta);
     }
 
     fn chains(&self, config: &RenderConfig) -> Vec<Chain> {

@@ -36,9 +36,12 @@ mod failsafe;
 mod host_chains;
 mod hosts;
 mod names;
+mod nat;
+mod network;
 mod owner;
 mod pending;
 mod place;
+mod qos;
 mod rule;
 mod set;
 mod skeleton;
@@ -47,8 +50,11 @@ mod standard;
 mod words;
 mod workloads;
 
-pub use config::{DenyAction, EndpointToHost, LogRate, LogRateError, MarkMask, MarkMaskError, RenderConfig};
+pub use config::{
+    DenyAction, EndpointToHost, LogRate, LogRateError, MarkMask, MarkMaskError, RenderConfig, ServiceLoops,
+};
 pub use names::{FROM_WORKLOAD, TABLE, TO_WORKLOAD};
+pub use nat::{InterfacePattern, NatConfig};
 pub use standard::Renderer;
 
 use crate::calc::event::Event;

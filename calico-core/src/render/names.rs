@@ -6,7 +6,7 @@ use alloc::string::String;
 use sha2::{Digest, Sha256};
 
 use crate::calc::event::{PolicyId, ProfileId, SetId};
-use crate::net::Family;
+use crate::net::{Family, InterfaceName};
 use crate::resource::{Kind, ResourceKey};
 use crate::table::{ChainName, SetName};
 
@@ -61,6 +61,11 @@ pub(super) fn profile_chain(id: &ProfileId, direction: Direction, layer: &str) -
 /// `ingress-…`, for content that `text` and the beginning describe fully.
 pub(super) fn stack_chain(text: &str, direction: Direction, beginning: &str) -> ChainName {
     ChainName::composed(&format!("{beginning}{}-{}", direction.long(), digest(text)))
+}
+
+/// `limits-in/cali12345`.
+pub(super) fn limits_chain(interface: InterfaceName, direction: Direction) -> ChainName {
+    limited(&format!("limits-{}/", direction.short()), interface.as_str())
 }
 
 /// `sources-…`, for content that `text` describes fully.

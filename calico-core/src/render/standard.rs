@@ -4,6 +4,7 @@ use alloc::collections::BTreeMap;
 
 use super::chains::Chains;
 use super::hosts::Hosts;
+use super::network::Surroundings;
 use super::owner::Owner;
 use super::workloads::Workloads;
 use super::{PolicyRenderer, RenderConfig, set, skeleton};
@@ -24,6 +25,7 @@ pub struct Renderer {
     chains: Chains,
     workloads: Workloads,
     hosts: Hosts,
+    surroundings: Surroundings,
 }
 
 impl PolicyRenderer for Renderer {
@@ -47,7 +49,7 @@ impl PolicyRenderer for Renderer {
             Event::EndpointRemoved(id) => self.workloads.change(id, None, chains, delta),
             Event::HostEndpointSet { id, endpoint } => self.hosts.change(id, Some(endpoint), chains, delta),
             Event::HostEndpointRemoved(id) => self.hosts.change(id, None, chains, delta),
-            Event::NetworkSet(_) => {}
+            Event::NetworkSet(network) => self.surroundings.change(network, chains, delta),
         }
     }
 }
@@ -60,6 +62,7 @@ impl Renderer {
             chains: Chains::new(config),
             workloads: Workloads::default(),
             hosts: Hosts::default(),
+            surroundings: Surroundings::default(),
         }
     }
 

@@ -1,10 +1,11 @@
 //! Short words for what many chains say.
 
+use alloc::format;
 use alloc::string::ToString;
 use alloc::vec;
 use alloc::vec::Vec;
 
-use crate::net::InterfaceName;
+use crate::net::{Family, InterfaceName};
 use crate::table::{
     BaseChain, Chain, ChainName, ChainType, CtState, Field, Hook, Match, Rule, SetName, Statement, Value, Verdict,
 };
@@ -38,6 +39,15 @@ pub(super) fn goto(matches: Vec<Match>, target: &str) -> Rule {
 pub(super) fn lookup(field: Field, map: &str) -> Rule {
     let verdict = Some(Verdict::Lookup { key: vec![field], map: SetName::composed(map) });
     Rule { verdict, ..Rule::default() }
+}
+
+/// The set of a family: `pools4`.
+pub(super) fn family_set(name: &str, family: Family) -> SetName {
+    let version = match family {
+        Family::V4 => 4,
+        Family::V6 => 6,
+    };
+    SetName::composed(&format!("{name}{version}"))
 }
 
 pub(super) fn established() -> Rule {

@@ -1,0 +1,122 @@
+//! Limits on a workload's packets and connections, and the mark of its packets that leave the cluster.
+//!
+//! ```text
+//! forward -1, input -1   limits-…   iifname vmap @limits-from {interface: jump limits-out/…}; oifname vmap @limits-to
+//! forward  5             dscp       iifname vmap @dscp {interface: goto dscp-…}
+//! ```
+//!
+//! What a limit has counted is kept by the kernel with its rule, so each endpoint that is limited has a chain of its own (the only kind
+//! of chain that is an endpoint's), which no change of policy rewrites. Packets are counted before all else, those of established connections
+//! too; connections by their first packet. A hook costs a look-up only while any endpoint is limited. What the host itself sends to
+//! a workload is not limited (upstream polices nothing there either).
+
+use alloc::format;
+use alloc::vec;
+use alloc::vec::Vec;
+
+use super::names::{Direction, limits_chain};
+use super::network::POOLS;
+use super::words::{base, family_set, lookup, protocol};
+use crate::calc::event::ActiveEndpoint;
+use crate::net::Family;
+use crate::resource::QosControls;
+use crate::table::{
+    Chain, ChainName, CtState, Datum, Element, Field, FieldType, Hook, Match, RateLimit, Reject, Rule, SetDecl,
+    SetKind, SetName, Statement, Verdict,
+};
+
+/// Map from interface to the limits on what its workload sends.
+const LIMITS_FROM: &str = "limits-from";
+/// Map from interface to the limits on what its workload receives.
+const LIMITS_TO: &str = "limits-to";
+/// Map from interface to what marks its workload's packets. An address may be several workloads', an interface is one's.
+const DSCP: &str = "dscp";
+
+/// The maps that are there whatever is limited.
+pub(super) fn declarations() -> Vec<SetDecl> {
+    let map = |name| SetDecl::new(SetName::composed(name), vec![FieldType::Interface], SetKind::VerdictMap);
+    [LIMITS_FROM, LIMITS_TO, DSCP].map(map).into()
+}
+
+/// Elements and chains of an endpoint; chains that are not its own are equal for all.
+pub(super) fn parts(endpoint: &ActiveEndpoint) -> (Vec<(SetName, Element)>, Vec<Chain>) {
+    let Some(controls) = endpoint.qos.as_deref() else { return Default::default() };
+    let (mut elements, mut chains) = (Vec::new(), Vec::new());
+    for (map, direction) in [(LIMITS_FROM, Direction::Egress), (LIMITS_TO, Direction::Ingress)] {
+        let rules = limits(controls, direction);
+        if !rules.is_empty() {
+            let name = limits_chain(endpoint.interface, direction);
+            let key = vec![Datum::Interface(endpoint.interface)].into_boxed_slice();
+            elements.push((SetName::composed(map), Element { key, verdict: Some(Verdict::Jump(name.clone())) }));
+            chains.push(Chain { name, base: None, rules });
+        }
+    }
+    if !chains.is_empty() {
+        chains.extend(limit_hooks());
+    }
+    if let Some(dscp) = controls.dscp {
+        let name = ChainName::composed(&format!("dscp-{}", dscp.value()));
+        let key = vec![Datum::Interface(endpoint.interface)].into_boxed_slice();
+        elements.push((SetName::composed(DSCP), Element { key, verdict: Some(Verdict::Goto(name.clone())) }));
+        chains.extend([dscp_hook(), Chain { name, base: None, rules: dscp_rules(dscp.value()) }]);
+    }
+    (elements, chains)
+}
+
+fn limits(controls: &QosControls, direction: Direction) -> Vec<Rule> {
+    let (rate, burst, connections) = match direction {
+        Direction::Egress => {
+            (controls.egress_packet_rate, controls.egress_packet_burst, controls.egress_max_connections)
+        }
+        Direction::Ingress => {
+            (controls.ingress_packet_rate, controls.ingress_packet_burst, controls.ingress_max_connections)
+        }
+    };
+    let number = |value: i64| u32::try_from(value).ok().filter(|value| *value > 0);
+    let mut rules = Vec::new();
+    if let Some(rate) = rate.and_then(number) {
+        let burst = burst.and_then(number).unwrap_or(DEFAULT_BURST);
+        let statements = vec![Statement::Limit(RateLimit { rate, seconds: 1, burst, over: true })];
+        rules.push(Rule { statements, verdict: Some(Verdict::Drop), ..Rule::default() });
+    }
+    if let Some(most) = connections.and_then(number) {
+        let matches = vec![protocol(TCP), Match::CtState(CtState::NEW)];
+        let statements = vec![Statement::ConnectionsOver(most)];
+        let verdict = Some(Verdict::Reject(Reject::TcpReset));
+        rules.push(Rule { matches, statements, verdict, comment: None });
+    }
+    rules
+}
+
+fn limit_hooks() -> [Chain; 2] {
+    let (from, to) = (lookup(Field::IifName, LIMITS_FROM), lookup(Field::OifName, LIMITS_TO));
+    [
+        base("limits-forward", Hook::Forward, -1, vec![from.clone(), to]),
+        base("limits-input", Hook::Input, -1, vec![from]),
+    ]
+}
+
+fn dscp_hook() -> Chain {
+    base(DSCP, Hook::Forward, 5, vec![lookup(Field::IifName, DSCP)])
+}
+
+/// What stays in the cluster, or with this host, keeps the mark it has.
+fn dscp_rules(value: u8) -> Vec<Rule> {
+    let stays = |condition| Rule { matches: vec![condition], verdict: Some(Verdict::Return), ..Rule::default() };
+    let families = [Family::V4, Family::V6];
+    let mut rules: Vec<Rule> = families
+        .map(|family| {
+            let (key, set) = (vec![Field::DstAddr(family)], family_set(POOLS, family));
+            stays(Match::InSet { key, set, negated: false })
+        })
+        .into();
+    rules.extend(families.map(|family| stays(Match::Local { field: Field::DstAddr(family), negated: false })));
+    rules.extend(
+        families.map(|family| Rule { statements: vec![Statement::SetDscp { family, value }], ..Rule::default() }),
+    );
+    rules
+}
+
+const TCP: u8 = 6;
+/// Upstream's, where only a rate is given.
+const DEFAULT_BURST: u32 = 5;
