@@ -1,6 +1,7 @@
 //! One small cluster, and what each feature of the semantics changes in it.
 
 mod hosts;
+mod levels;
 mod services;
 mod staged;
 

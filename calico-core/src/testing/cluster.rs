@@ -23,10 +23,10 @@ use crate::update::Update;
 /// The host whose graph the tests run.
 pub const HOST: &str = "node-1";
 
-const NAMESPACES: [&str; 2] = ["one", "two"];
-const PROFILES: [&str; 4] = ["kns.one", "kns.two", "ksa.one.robot", "extra"];
+pub(super) const NAMESPACES: [&str; 2] = ["one", "two"];
+pub(super) const PROFILES: [&str; 4] = ["kns.one", "kns.two", "ksa.one.robot", "extra"];
 const TIERS: [&str; 3] = ["default", "early", "late"];
-const PORT_NAMES: [&str; 2] = ["web", "dns"];
+pub(super) const PORT_NAMES: [&str; 2] = ["web", "dns"];
 const PORTS: [u16; 4] = [53, 80, 443, 8080];
 const SELECTORS: [&str; 12] = [
     "all()",
@@ -128,7 +128,7 @@ impl Generator {
         }
     }
 
-    fn metadata(&mut self, key: &ResourceKey) -> Metadata {
+    pub(super) fn metadata(&mut self, key: &ResourceKey) -> Metadata {
         let mut labels = self.labels(&[("app", &["web", "db"]), ("tier", &["front", "back"])]);
         if let (Kind::WorkloadEndpoint | Kind::NetworkSet, Some(namespace)) = (key.kind(), key.namespace()) {
             // What is stored may lie about the namespace, or not speak of it.
@@ -143,7 +143,7 @@ impl Generator {
         }
     }
 
-    fn labels(&mut self, choices: &[(&str, &[&str])]) -> TextMap {
+    pub(super) fn labels(&mut self, choices: &[(&str, &[&str])]) -> TextMap {
         let mut labels = TextMap::new();
         for (name, values) in choices {
             if self.random.chance(60) {
@@ -227,7 +227,7 @@ impl Generator {
         self.random.pick(&[None, Some(10.0), Some(20.0), Some(-1.5)])
     }
 
-    fn network_policy(&mut self) -> NetworkPolicySpec {
+    pub(super) fn network_policy(&mut self) -> NetworkPolicySpec {
         NetworkPolicySpec {
             tier: self.random.pick(&["", "default", "early", "late"]).into(),
             order: self.order(),
@@ -240,7 +240,7 @@ impl Generator {
         }
     }
 
-    fn global_network_policy(&mut self) -> GlobalNetworkPolicySpec {
+    pub(super) fn global_network_policy(&mut self) -> GlobalNetworkPolicySpec {
         GlobalNetworkPolicySpec {
             tier: self.random.pick(&["", "default", "early", "late"]).into(),
             order: self.order(),
@@ -383,7 +383,7 @@ impl Generator {
         self.some(choices, percent).into_iter().filter_map(|text| text.parse().ok()).collect()
     }
 
-    fn some<'a>(&mut self, choices: &[&'a str], percent: usize) -> Vec<&'a str> {
+    pub(super) fn some<'a>(&mut self, choices: &[&'a str], percent: usize) -> Vec<&'a str> {
         choices.iter().copied().filter(|_| self.random.chance(percent)).collect()
     }
 

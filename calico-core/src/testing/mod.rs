@@ -2,12 +2,16 @@
 
 mod cluster;
 mod cni;
+mod coverage;
 mod random;
 mod scale;
 mod selector;
+mod world;
 
 pub use cluster::{Generator, HOST};
 pub use cni::fuzz_cni;
+pub use coverage::Coverage;
 pub use random::Random;
 pub use scale::{IsolatedCustomers, TagPolicies};
 pub use selector::fuzz_selector;
+pub use world::{Change, World};

@@ -1,0 +1,107 @@
+//! The specification against the evaluator of the graph's events, by random passages through random worlds.
+
+use std::println;
+
+use super::*;
+use crate::calc::Graph;
+use crate::testing::{Change, Coverage, Generator, HOST, Random, World};
+use crate::verdict::{self, ActiveState};
+
+/// The graph of a host, and what it said so far.
+struct Rig {
+    graph: Graph,
+    state: ActiveState,
+}
+
+impl Rig {
+    fn new() -> Self {
+        Self { graph: Graph::new(HOST), state: ActiveState::default() }
+    }
+
+    fn take(&mut self, change: &Change) {
+        match change {
+            Change::Object(update) => self.graph.handle_update(update),
+            Change::Interface(name, addresses) => self.graph.set_interface(*name, addresses.as_deref()),
+            Change::Slice(key, slice) => self.graph.set_endpoint_slice(key, slice.clone()),
+        }
+    }
+
+    fn flush(&mut self) {
+        self.graph.flush().iter().for_each(|event| self.state.apply(event));
+    }
+}
+
+fn specified(world: &World, settings: &verdict::Settings) -> Cluster {
+    // An object under a key of another kind is absent.
+    let usable = world.objects.iter().filter(|(key, value)| key.kind() == value.kind()).map(|(_, value)| &**value);
+    Cluster::new(usable)
+        .with_settings(settings.host)
+        .with_failsafes(settings.failsafes.clone())
+        .with_interfaces(HOST, world.interfaces.clone())
+        .with_slices(world.slices.values().cloned())
+}
+
+fn some_settings(random: &mut Random) -> verdict::Settings {
+    let actions = [EndpointToHost::Drop, EndpointToHost::Return, EndpointToHost::Accept];
+    let host = Settings {
+        endpoint_to_host: random.pick(&actions),
+        drop_invalid: random.chance(80),
+        prevent_service_loops: random.chance(80),
+        ..Settings::default()
+    };
+    let failsafes = if random.chance(80) { Failsafes::default() } else { Failsafes::NONE };
+    verdict::Settings { host, failsafes }
+}
+
+/// Puts so many passages of a world to both.
+fn compare(generator: &mut Generator, world: &World, state: &ActiveState, passages: usize, coverage: &mut Coverage) {
+    let settings = some_settings(&mut generator.random);
+    let cluster = specified(world, &settings);
+    for _ in 0..passages {
+        let passage = generator.passage(world);
+        let found = state.passage(&settings, &passage);
+        let expected = cluster.passage(HOST, &passage);
+        assert_eq!(found.decision, expected, "{passage:#?}\n{settings:?}\n{found:#?}");
+        coverage.count(world, &passage, &found);
+    }
+}
+
+#[test]
+fn the_events_decide_as_the_resources_do() {
+    let mut coverage = Coverage::default();
+    for seed in 0..250 {
+        println!("seed {seed}");
+        let mut generator = if seed % 4 == 0 { Generator::with_faults(seed) } else { Generator::new(seed) };
+        let changes = generator.random.pick(&[60, 120, 200]);
+        let world = generator.world(changes);
+        let mut rig = Rig::new();
+        World::default().changes_to(&world).iter().for_each(|change| rig.take(change));
+        rig.flush();
+        compare(&mut generator, &world, &rig.state, 160, &mut coverage);
+    }
+    println!("{coverage}");
+    let missing = coverage.below(5);
+    assert!(missing.is_empty(), "{} cells have less than five cases: {missing:#?}", missing.len());
+}
+
+/// The same while the world changes: what the graph remembers of its past must not matter.
+#[test]
+fn the_events_decide_as_the_resources_do_on_the_way() {
+    let mut coverage = Coverage::default();
+    for seed in 5000..5020 {
+        println!("seed {seed}");
+        let mut generator = Generator::with_faults(seed);
+        let mut world = generator.world(0);
+        let mut rig = Rig::new();
+        World::default().changes_to(&world).iter().for_each(|change| rig.take(change));
+        for _ in 0..25 {
+            for _ in 0..=generator.random.below(12) {
+                let change = generator.change();
+                world.apply(&change);
+                rig.take(&change);
+            }
+            rig.flush();
+            compare(&mut generator, &world, &rig.state, 12, &mut coverage);
+        }
+    }
+}
