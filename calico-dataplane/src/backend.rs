@@ -106,6 +106,8 @@ pub struct Observed {
     pub neighbors: BTreeSet<Neighbor>,
     /// All links.
     pub links: BTreeMap<InterfaceName, LinkState>,
+    /// The host's own addresses, by link; those of workloads' links need not be there.
+    pub addresses: BTreeMap<InterfaceName, BTreeSet<IpAddr>>,
 }
 
 /// A chain as found.
@@ -201,10 +203,14 @@ pub enum HostChange {
         /// Whether it is there.
         present: bool,
     },
-    /// An interface got an address: a route that failed for lack of it may now be written.
+    /// An interface got an address, or lost it. Of one that goes, the addresses go without a word.
     Address {
         /// Which interface.
         interface: InterfaceName,
+        /// The address.
+        address: IpAddr,
+        /// Whether it is there now.
+        present: bool,
     },
     /// Somebody touched our table: observe again.
     Ruleset,

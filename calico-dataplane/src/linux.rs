@@ -105,6 +105,7 @@ impl Dataplane for LinuxDataplane {
         let links = self.routing.links()?;
         let routes = self.routing.routes(&links)?;
         let neighbors = self.routing.neighbors(&links, |interface| self.config.is_workload(interface))?;
+        let addresses = self.routing.addresses(&links, |interface| !self.config.is_workload(interface))?;
         let by_name = links.by_name();
         self.monitor.know(links);
         Ok(Observed {
@@ -114,6 +115,7 @@ impl Dataplane for LinuxDataplane {
             routes,
             neighbors: neighbors.into_iter().collect(),
             links: by_name,
+            addresses,
         })
     }
 

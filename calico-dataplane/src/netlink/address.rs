@@ -9,7 +9,8 @@ use super::wire::{Message, Writer, find};
 
 /// `RTM_NEWADDR`.
 pub(crate) const NEW: u16 = 20;
-
+/// `RTM_DELADDR`.
+pub(crate) const DELETE: u16 = 21;
 /// `RTM_GETADDR`.
 const GET: u16 = 22;
 /// `IFA_LOCAL`, which point-to-point links need; `IFA_ADDRESS`, which is all that IPv6 has.
@@ -23,6 +24,17 @@ pub(crate) fn all(socket: &mut RequestSocket) -> io::Result<BTreeSet<IpAddr>> {
     socket.dump(GET, |w: &mut Writer| w.raw(&[0; HEADER]), collect)
 }
 
+/// All addresses of a namespace with the index of their link.
+pub(crate) fn by_link(socket: &mut RequestSocket) -> io::Result<Vec<(u32, IpAddr)>> {
+    let collect = |found: &mut Vec<_>, message: Message<'_>| found.extend(decode(message.body));
+    socket.dump(GET, |w: &mut Writer| w.raw(&[0; HEADER]), collect)
+}
+
+/// The index of the link and its own address.
+pub(crate) fn decode(body: &[u8]) -> Option<(u32, IpAddr)> {
+    Some((index(body)?, own(body)?))
+}
+
 fn own(body: &[u8]) -> Option<IpAddr> {
     let parts = body.get(HEADER..)?;
     let value = OWN.into_iter().find_map(|kind| find(parts, kind))?;
@@ -31,7 +43,7 @@ fn own(body: &[u8]) -> Option<IpAddr> {
 }
 
 /// The interface's index in a `struct ifaddrmsg`.
-pub(crate) fn index(body: &[u8]) -> Option<u32> {
+fn index(body: &[u8]) -> Option<u32> {
     let [_, _, _, _, index @ ..] = *body.first_chunk::<HEADER>()?;
     Some(u32::from_ne_bytes(index))
 }

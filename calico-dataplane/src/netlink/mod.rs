@@ -15,6 +15,7 @@ pub(crate) mod wire;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
+use std::net::IpAddr;
 
 use calico_core::net::InterfaceName;
 use calico_core::table::{Delta, Neighbor, Route, RouteKey, RouteTarget};
@@ -59,6 +60,21 @@ impl Routing {
             }
         });
         links.map_err(kernel("list", "links"))
+    }
+
+    /// Addresses of links that `wanted` picks.
+    pub(crate) fn addresses(
+        &mut self,
+        links: &Links,
+        wanted: impl Fn(InterfaceName) -> bool,
+    ) -> Result<BTreeMap<InterfaceName, BTreeSet<IpAddr>>, DataplaneError> {
+        let mut addresses: BTreeMap<_, BTreeSet<IpAddr>> = BTreeMap::new();
+        for (index, address) in address::by_link(&mut self.socket).map_err(kernel("list", "addresses"))? {
+            if let Some(name) = links.name(index).filter(|name| wanted(*name)) {
+                addresses.entry(name).or_default().insert(address);
+            }
+        }
+        Ok(addresses)
     }
 
     /// Routes of our protocols.

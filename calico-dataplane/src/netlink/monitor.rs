@@ -158,8 +158,8 @@ impl Translator {
     /// Queues a change; one that only says "look again" or "try again" is not said twice in a row.
     fn push(&mut self, change: Option<HostChange>) {
         let Some(change) = change else { return };
-        let repeated = matches!(change, HostChange::Ruleset | HostChange::Overrun | HostChange::Address { .. })
-            && self.queue.back() == Some(&change);
+        let repeated =
+            matches!(change, HostChange::Ruleset | HostChange::Overrun) && self.queue.back() == Some(&change);
         if !repeated {
             self.queue.push_back(change);
         }
@@ -174,9 +174,10 @@ impl Translator {
             link::NEW | link::DELETE => self.link(message),
             route::NEW | route::DELETE => self.route(message),
             neighbor::NEW | neighbor::DELETE => self.neighbor(message),
-            address::NEW => {
-                let interface = self.links.name(address::index(message.body)?)?;
-                Some(HostChange::Address { interface })
+            address::NEW | address::DELETE => {
+                let (index, address) = address::decode(message.body)?;
+                let (interface, present) = (self.links.name(index)?, message.kind == address::NEW);
+                Some(HostChange::Address { interface, address, present })
             }
             _ => None,
         }
@@ -192,6 +193,10 @@ impl Translator {
         // A rename is the old name's end.
         let old = before.filter(|before| before.name != found.name);
         self.push(old.map(|old| gone(old.name)));
+        if old.is_some() && !self.config.is_workload(found.name) {
+            // Its addresses are announced under no name.
+            self.push(Some(HostChange::Overrun));
+        }
         let same = before.is_some_and(|before| before.name == found.name && before.state == found.state);
         (!same).then_some(HostChange::Link { name: found.name, state: Some(found.state) })
     }

@@ -10,6 +10,7 @@ use crate::LinkState;
 
 impl Reconciler {
     pub(super) fn change_link(&mut self, name: InterfaceName, state: Option<LinkState>) {
+        self.interfaces.set_link(name, state.is_some());
         let before = match state {
             Some(state) => self.links.insert(name, state),
             None => self.links.remove(&name),

@@ -12,6 +12,7 @@ use calico_core::table::{
 };
 
 use super::fights::Fights;
+use super::interfaces::Interfaces;
 use super::plan;
 use super::retry::{Object, ReconcileConfig, Retries};
 use crate::denied::Holding;
@@ -44,6 +45,7 @@ pub struct Reconciler {
     pub(super) neighbors: Tracker<(InterfaceName, IpAddr), Mac>,
     pub(super) settings: Tracker<(InterfaceName, &'static str), String>,
     pub(super) links: BTreeMap<InterfaceName, LinkState>,
+    pub(super) interfaces: Interfaces,
     /// Addresses whose former owner's connections have not ended yet.
     pub(super) cuts: BTreeSet<IpAddr>,
     pub(super) retries: Retries,
@@ -98,6 +100,7 @@ impl Reconciler {
     /// A machine that desires the skeleton and knows nothing of the host.
     pub fn new(skeleton: Delta, config: ReconcileConfig) -> Self {
         let mut machine = Self {
+            interfaces: Interfaces::new(config.workload_prefixes.clone()),
             retries: Retries::new(config.retry),
             config,
             skeleton: Delta::default(),
@@ -264,6 +267,7 @@ impl Reconciler {
             self.links.extend(before.map(|state| (name, state)));
             self.change_link(name, after);
         }
+        self.interfaces.observe(seen.links.keys().copied(), seen.addresses);
         note(&mut self.routes.observe_all(seen.routes).copied().map(Object::Route));
         let neighbors = seen.neighbors.iter().map(|n| ((n.interface, n.address), n.mac));
         let neighbors = self.neighbors.observe_all(neighbors);
@@ -305,7 +309,12 @@ impl Reconciler {
                     machine.neighbors.set_observed((interface, address), present.then_some(mac));
                 });
             }
-            HostChange::Address { interface } => self.expedite_routes_by(interface),
+            HostChange::Address { interface, address, present } => {
+                self.interfaces.set_address(interface, address, present);
+                if present {
+                    self.expedite_routes_by(interface);
+                }
+            }
             HostChange::Ruleset | HostChange::Overrun => self.look = Look::Wanted,
         }
     }
@@ -425,6 +434,11 @@ impl Reconciler {
             true if missing > 0 => Holding::Part,
             true => Holding::All,
         }
+    }
+
+    /// The host's own interfaces with their addresses that changed since the last call, or (none) went. At the first look all of them did.
+    pub fn take_interfaces(&mut self) -> Vec<(InterfaceName, Option<Vec<IpAddr>>)> {
+        self.interfaces.take_changes()
     }
 
     /// Whether the host holds no entry, route, neighbour or connection that is not wanted. Learned routes that wait for the speaker to settle do

@@ -22,6 +22,7 @@
 mod connections;
 mod driver;
 mod fights;
+mod interfaces;
 mod links;
 mod machine;
 mod plan;

@@ -1,6 +1,7 @@
 //! The machine on a host in memory, driven by the standard renderer, in virtual time.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
@@ -352,7 +353,11 @@ fn a_new_address_brings_failed_routes_back_at_once() {
     host.set_faults(Faults::default());
     node.work();
     assert!(host.routes().is_empty(), "it waits");
-    node.driver.machine().host_change(HostChange::Address { interface: "eth0".parse().unwrap() });
+    node.driver.machine().host_change(HostChange::Address {
+        interface: "eth0".parse().unwrap(),
+        address: "192.0.2.1".parse().unwrap(),
+        present: true,
+    });
     node.work();
     assert_eq!(host.routes(), vec![learned], "no time has passed");
 }
@@ -436,6 +441,36 @@ fn endpoint(number: u8, policies: &[u8]) -> Event {
 
 fn endpoint_id(number: u8) -> EndpointId {
     EndpointId(ResourceKey::namespaced(Kind::WorkloadEndpoint, "default", &format!("e{number}")))
+}
+
+/// Those of workloads are no news: there are thousands, and nobody asks whose they are.
+#[test]
+fn own_interfaces_are_told_with_their_addresses() {
+    let host = Recording::new();
+    let (eth0, eth1): (InterfaceName, InterfaceName) = ("eth0".parse().unwrap(), "eth1".parse().unwrap());
+    let (one, two) = (IpAddr::from([192, 0, 2, 1]), IpAddr::from([192, 0, 2, 2]));
+    host.set_link(eth0, up(2));
+    host.set_link(cali(1), up(3));
+    host.set_address(eth0, one, true);
+    host.set_address(cali(1), one, true);
+    let mut node = Node::start(&host);
+    let mut told = || {
+        node.work();
+        node.driver.machine().take_interfaces()
+    };
+    assert_eq!(told(), [(eth0, Some(vec![one]))]);
+    assert!(told().is_empty(), "told once");
+    host.set_address(eth0, two, true);
+    host.set_address(cali(1), two, true);
+    assert_eq!(told(), [(eth0, Some(vec![one, two]))]);
+    host.set_address(eth0, one, false);
+    host.set_link(eth1, up(4));
+    assert_eq!(told(), [(eth0, Some(vec![two])), (eth1, Some(vec![]))]);
+    host.set_link(eth0, None);
+    assert_eq!(told(), [(eth0, None)]);
+    host.set_link(eth0, up(9));
+    host.set_address(eth0, one, true);
+    assert_eq!(told(), [(eth0, Some(vec![one]))]);
 }
 
 fn cali(number: u8) -> InterfaceName {

@@ -31,6 +31,7 @@ struct Host {
     neighbors: BTreeMap<(InterfaceName, IpAddr), Mac>,
     settings: BTreeMap<(InterfaceName, &'static str), String>,
     links: BTreeMap<InterfaceName, LinkState>,
+    addresses: BTreeMap<InterfaceName, BTreeSet<IpAddr>>,
     connections_cut: Vec<IpAddr>,
     tracking: Tracking,
     /// How many connections there have been, for their names.
@@ -149,10 +150,25 @@ impl Recording {
             host.routes.retain(|_, route| route_interface(route) != Some(name));
             host.neighbors.retain(|(interface, _), _| *interface != name);
         }
+        if state.is_none() {
+            host.addresses.remove(&name);
+        }
         if replaced {
             host.settings.retain(|(interface, _), _| *interface != name);
         }
         host.tell(HostChange::Link { name, state });
+    }
+
+    /// A link gets an address, or loses it.
+    pub fn set_address(&self, interface: InterfaceName, address: IpAddr, present: bool) {
+        let mut host = self.host();
+        let addresses = host.addresses.entry(interface).or_default();
+        if present {
+            addresses.insert(address)
+        } else {
+            addresses.remove(&address)
+        };
+        host.tell(HostChange::Address { interface, address, present });
     }
 
     /// A stranger flushes the ruleset.
@@ -210,6 +226,7 @@ impl Dataplane for Recording {
                 .map(|((interface, address), mac)| Neighbor { interface: *interface, address: *address, mac: *mac })
                 .collect(),
             links: host.links.clone(),
+            addresses: host.addresses.clone(),
         })
     }
 

@@ -1,3 +1,5 @@
+use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::time::Duration;
 
 use calico_core::table::{Delta, Neighbor, Route, RouteClass, RouteKey, RouteTableId, RouteTarget};
@@ -110,11 +112,51 @@ fn a_new_address_brings_back_a_route_that_failed_for_lack_of_it() {
         assert_eq!(driver.state().failures().count(), 1, "no way to the gateway");
 
         run("ip", "address add 192.0.2.2/24 dev peer0");
-        let address = HostChange::Address { interface: "peer0".parse().unwrap() };
+        let address = HostChange::Address {
+            interface: "peer0".parse().unwrap(),
+            address: "192.0.2.2".parse().unwrap(),
+            present: true,
+        };
         while tokio::time::timeout(PATIENCE, driver.next_change()).await.unwrap().unwrap() != address {}
         while !matches!(driver.step(&clock).await, Step::Idle) {}
         assert!(driver.state().is_settled(), "{:?}", driver.state().failures().collect::<Vec<_>>());
         assert!(run("ip", "route show").contains("10.65.0.1 via 192.0.2.1"));
+    });
+}
+
+#[test]
+fn addresses_are_seen_and_followed_under_every_name() {
+    in_namespace(async |dataplane| {
+        run("ip", "address add 192.0.2.1/24 dev peer0");
+        let machine = Reconciler::new(Delta::default(), ReconcileConfig::default());
+        let mut driver = Driver::new(machine, Box::new(dataplane));
+        let mut known = BTreeMap::new();
+        let mut until = async |name: &str, wanted: Option<&[&str]>| {
+            let wanted: Option<Vec<IpAddr>> = wanted.map(|all| all.iter().map(|one| one.parse().unwrap()).collect());
+            loop {
+                while !matches!(driver.step(&|| Duration::ZERO).await, Step::Idle) {}
+                for (name, addresses) in driver.machine().take_interfaces() {
+                    known.insert(name.as_str().to_owned(), addresses);
+                }
+                if known.get(name) == Some(&wanted) {
+                    return;
+                }
+                let change = tokio::time::timeout(PATIENCE, driver.next_change()).await;
+                change.unwrap_or_else(|_| panic!("{name} never has {wanted:?}: {known:?}")).unwrap();
+            }
+        };
+        until("peer0", Some(&["192.0.2.1"])).await;
+        run("ip", "address add 2001:db8::1/64 dev peer0 nodad");
+        until("peer0", Some(&["192.0.2.1", "2001:db8::1"])).await;
+        run("ip", "address del 192.0.2.1/24 dev peer0");
+        until("peer0", Some(&["2001:db8::1"])).await;
+        run("ip", "link set peer0 down");
+        run("ip", "address add 192.0.2.9/24 dev peer0");
+        run("ip", "link set peer0 name uplink0");
+        until("peer0", None).await;
+        until("uplink0", Some(&["192.0.2.9"])).await;
+        run("ip", "link del uplink0");
+        until("uplink0", None).await;
     });
 }
 
