@@ -388,12 +388,22 @@ impl Agent {
         self.drifted = true;
     }
 
+    /// Whose an interface of this host is follows from its name and addresses.
+    fn note_interfaces(&mut self) {
+        let interfaces = self.driver.machine().take_interfaces();
+        if !interfaces.is_empty() {
+            let delta = self.pipeline.handle_interfaces(&interfaces);
+            self.driver.machine().desire(&delta);
+        }
+    }
+
     /// Does what the reconciler wants done.
     async fn carry_out(&mut self) {
         let start = self.state.start;
         let clock = move || start.elapsed();
         self.note_drift();
         loop {
+            self.note_interfaces();
             match self.driver.step(&clock).await {
                 Step::Idle => {
                     // What is fought over waits, and is told by its object.
@@ -479,8 +489,13 @@ fn scopes(node: &str) -> Vec<Scope> {
         Kind::Tier,
         Kind::NetworkPolicy,
         Kind::GlobalNetworkPolicy,
+        Kind::StagedNetworkPolicy,
+        Kind::StagedGlobalNetworkPolicy,
+        Kind::StagedKubernetesNetworkPolicy,
         Kind::NetworkSet,
         Kind::GlobalNetworkSet,
+        Kind::HostEndpoint,
+        Kind::BgpConfiguration,
         Kind::ClusterInformation,
     ];
     let own_blocks = Scope::AffinitiesOf(AffinityOwner::Host(node.into()));

@@ -1,6 +1,7 @@
 //! From updates to desired state, without any I/O: the graph, the renderer, the BGP topology and what BGP learned, side by side.
 
 use std::collections::BTreeSet;
+use std::net::IpAddr;
 use std::time::Duration;
 
 use calico_bgp::BgpEvent;
@@ -67,15 +68,7 @@ impl Pipeline {
             self.graph.handle_update(update);
             topology_changed |= self.topology.handle_update(update);
         }
-        let mut changes = Changes::default();
-        for event in self.graph.flush() {
-            if let Some(denied) = &mut self.denied {
-                denied.handle(&self.active, &event);
-            }
-            self.active.apply(&event);
-            self.renderer.handle(&event, &mut changes.delta);
-        }
-        changes.delta.connections_cut = self.graph.take_departed();
+        let mut changes = Changes { delta: self.flush(), bgp: None };
         if !topology_changed {
             return changes;
         }
@@ -86,6 +79,27 @@ impl Pipeline {
             changes.bgp = Some(desired);
         }
         changes
+    }
+
+    /// Takes in what is known now of interfaces of this host: their addresses, or none if they are gone.
+    pub(super) fn handle_interfaces(&mut self, interfaces: &[(InterfaceName, Option<Vec<IpAddr>>)]) -> Delta {
+        for (name, addresses) in interfaces {
+            self.graph.set_interface(*name, addresses.as_deref());
+        }
+        self.flush()
+    }
+
+    fn flush(&mut self) -> Delta {
+        let mut delta = Delta::default();
+        for event in self.graph.flush() {
+            if let Some(denied) = &mut self.denied {
+                denied.handle(&self.active, &event);
+            }
+            self.active.apply(&event);
+            self.renderer.handle(&event, &mut delta);
+        }
+        delta.connections_cut = self.graph.take_departed();
+        delta
     }
 
     pub(super) fn handle_bgp(&mut self, event: &BgpEvent) -> Delta {

@@ -4,8 +4,8 @@ use calico_bgp::{LearnedRoute, RecordingBackend};
 use calico_cmd::control::{Attachment, DatastoreState, ErrorCode, Failure, NodeStatus};
 use calico_core::render::{RenderConfig, Renderer};
 use calico_core::resource::{
-    ClusterInformationSpec, NodeBgpSpec, NodeSpec, Object, ProfileSpec, ReportedObject, Resource, ResourceKey, Rule,
-    WorkloadEndpointSpec,
+    ClusterInformationSpec, HostEndpointSpec, Metadata, NodeBgpSpec, NodeSpec, Object, ProfileSpec, ReportedObject,
+    Resource, ResourceKey, Rule, WorkloadEndpointSpec,
 };
 use calico_core::table::{Route, RouteClass, RouteKey, RouteTableId, RouteTarget};
 use calico_dataplane::LinkState;
@@ -531,6 +531,28 @@ async fn a_host_that_cannot_be_heard_is_looked_at_ever_more_rarely_and_delays_no
     assert!(asked.elapsed() < FIRST_DEAF, "virtual time: nobody slept");
 }
 
+/// A host endpoint that no interface has is told of, until one has its address.
+#[tokio::test(start_paused = true)]
+async fn a_host_endpoint_has_the_interface_with_its_address() {
+    let world = World::start(MemoryStore::new());
+    populate(&world).await;
+    let spec = HostEndpointSpec {
+        node: "a".into(),
+        expected_ips: vec!["192.0.2.1".parse().unwrap()],
+        ..HostEndpointSpec::default()
+    };
+    let endpoint = Resource::HostEndpoint(Object { metadata: Metadata::default(), spec }.into());
+    world.put(ResourceKey::cluster(Kind::HostEndpoint, "uplink"), endpoint).await;
+    let tells = |status: &NodeStatus| status.diagnostics.iter().any(|told| told.contains("no interface of this host"));
+    world.until("it has no interface", tells).await;
+    let (eth0, address) = ("eth0".parse().unwrap(), "192.0.2.1".parse().unwrap());
+    world.link("eth0", 2);
+    world.kernel.set_address(eth0, address, true);
+    world.until("it has its interface", |status| !tells(status)).await;
+    world.kernel.set_address(eth0, address, false);
+    world.until("it has lost its interface", tells).await;
+}
+
 /// Every kind that `Graph` or `Topology` looks at, and none that wakes the agent for nothing.
 #[test]
 fn what_is_followed_is_what_is_used() {
@@ -540,13 +562,8 @@ fn what_is_followed_is_what_is_used() {
         Kind::IpamHandle,
         Kind::BlockAffinity,
         Kind::IpamConfig,
-        Kind::HostEndpoint,
-        Kind::StagedNetworkPolicy,
-        Kind::StagedGlobalNetworkPolicy,
-        Kind::StagedKubernetesNetworkPolicy,
         Kind::IpReservation,
         Kind::IpamConfiguration,
-        Kind::BgpConfiguration,
         Kind::BgpPeer,
         Kind::BgpFilter,
         Kind::FelixConfiguration,
