@@ -1,6 +1,6 @@
 //! The evaluator of what is active: what the graph's output does to one flow, and why.
 //!
-//! In come the graph's events, out come verdicts with the steps that led to them. It runs on stacks, rules and sets only; that they say
+//! In come the graph's events, out come verdicts with the steps that led to them. It runs on stacks, rules and sets only; that these say
 //! the same as the resources is proved by comparing it with the spec evaluator, and that the kernel does the same by packets.
 //!
 //! Two questions are asked: what one direction of one endpoint says to a flow ([`ActiveState::judge`]), and what a host does with a packet
@@ -12,6 +12,7 @@ mod passage;
 mod rule;
 mod state;
 mod step;
+mod way;
 
 pub use mismatch::{Lack, Mismatch};
 pub use passage::{End, PassageVerdict, Settings, Stage};

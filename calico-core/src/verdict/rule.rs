@@ -18,22 +18,76 @@ pub(super) trait Members {
     fn has_port(&self, set: SetId, member: Member) -> bool;
 }
 
-pub(super) fn matches(rule: &ActiveRule, flow: &Flow, members: &impl Members) -> bool {
-    let sides = [(&rule.source, flow.source, flow.source_port), side_of_destination(rule, flow)];
+/// What the sets of one side of one rule say to one flow.
+pub(super) trait Answers {
+    /// Whether each of `sets` holds the address.
+    fn in_each(&self, side: Side) -> bool;
+
+    /// Whether one of `not_sets` holds the address.
+    fn in_one_unwanted(&self, side: Side) -> bool;
+
+    /// Whether one of `port_sets` holds address, protocol and port.
+    fn port_in_one(&self, side: Side) -> bool;
+
+    /// Whether one of `not_port_sets` does.
+    fn port_in_one_unwanted(&self, side: Side) -> bool;
+}
+
+/// Answers by looking every set up.
+pub(super) struct LookUp<'a, M> {
+    pub(super) rule: &'a ActiveRule,
+    pub(super) flow: &'a Flow,
+    pub(super) members: &'a M,
+}
+
+impl<M: Members> LookUp<'_, M> {
+    fn holds(&self, side: Side) -> impl Fn(&SetId) -> bool {
+        let (_, address, _) = on(side, self.rule, self.flow);
+        move |set| self.members.net(*set, address).is_some()
+    }
+
+    fn holds_port(&self, side: Side) -> impl Fn(&SetId) -> bool {
+        let (_, address, port) = on(side, self.rule, self.flow);
+        let member = Member::AddrPort { address, protocol: self.flow.protocol, port };
+        move |set| self.members.has_port(*set, member)
+    }
+}
+
+impl<M: Members> Answers for LookUp<'_, M> {
+    fn in_each(&self, side: Side) -> bool {
+        entity(side, self.rule).sets.iter().all(self.holds(side))
+    }
+
+    fn in_one_unwanted(&self, side: Side) -> bool {
+        entity(side, self.rule).not_sets.iter().any(self.holds(side))
+    }
+
+    fn port_in_one(&self, side: Side) -> bool {
+        entity(side, self.rule).port_sets.iter().any(self.holds_port(side))
+    }
+
+    fn port_in_one_unwanted(&self, side: Side) -> bool {
+        entity(side, self.rule).not_port_sets.iter().any(self.holds_port(side))
+    }
+}
+
+/// All given conditions hold.
+pub(super) fn matches(rule: &ActiveRule, flow: &Flow, sets: &impl Answers) -> bool {
     concerns(rule, flow)
-        && sides.into_iter().all(|(entity, address, port)| {
-            let triple = Member::AddrPort { address, protocol: flow.protocol, port };
-            nets_match(entity, address) && sets_match(entity, address, members) && ports_match(entity, triple, members)
+        && [Side::Source, Side::Destination].into_iter().all(|side| {
+            let (entity, address, port) = on(side, rule, flow);
+            nets_match(entity, address)
+                && sets.in_each(side)
+                && !sets.in_one_unwanted(side)
+                && ports_match(entity, port, side, sets)
         })
 }
 
 /// The members by which a rule that matches does so.
 pub(super) fn evidence(rule: &ActiveRule, flow: &Flow, members: &impl Members) -> Vec<Matched> {
     let mut found = Vec::new();
-    let source = (&rule.source, flow.source, flow.source_port);
-    for (side, (entity, address, port)) in
-        [(Side::Source, source), (Side::Destination, side_of_destination(rule, flow))]
-    {
+    for side in [Side::Source, Side::Destination] {
+        let (entity, address, port) = on(side, rule, flow);
         let net = entity.nets.iter().find(|net| net.contains(address));
         found.extend(net.map(|net| Matched { side, set: None, member: Member::Net(*net) }));
         found.extend(entity.sets.iter().filter_map(|set| {
@@ -47,10 +101,19 @@ pub(super) fn evidence(rule: &ActiveRule, flow: &Flow, members: &impl Members) -
     found
 }
 
-type Ask<'a> = (&'a ActiveEntity, IpAddr, u16);
+const fn entity(side: Side, rule: &ActiveRule) -> &ActiveEntity {
+    match side {
+        Side::Source => &rule.source,
+        Side::Destination => &rule.destination,
+    }
+}
 
-const fn side_of_destination<'a>(rule: &'a ActiveRule, flow: &Flow) -> Ask<'a> {
-    (&rule.destination, flow.destination, flow.destination_port)
+/// Conditions, address and port of a side.
+const fn on<'a>(side: Side, rule: &'a ActiveRule, flow: &Flow) -> (&'a ActiveEntity, IpAddr, u16) {
+    match side {
+        Side::Source => (&rule.source, flow.source, flow.source_port),
+        Side::Destination => (&rule.destination, flow.destination, flow.destination_port),
+    }
 }
 
 /// All conditions but those on addresses and ports.
@@ -68,18 +131,12 @@ fn nets_match(entity: &ActiveEntity, address: IpAddr) -> bool {
     (entity.nets.is_empty() || holds(&entity.nets)) && !holds(&entity.not_nets)
 }
 
-fn sets_match(entity: &ActiveEntity, address: IpAddr, members: &impl Members) -> bool {
-    let holds = |set: &SetId| members.net(*set, address).is_some();
-    entity.sets.iter().all(holds) && !entity.not_sets.iter().any(holds)
-}
-
-fn ports_match(entity: &ActiveEntity, triple: Member, members: &impl Members) -> bool {
-    let Member::AddrPort { port, .. } = triple else { return false };
-    let holds = |ranges: &[PortRange], sets: &[SetId]| {
-        ranges.iter().any(|range| range.contains(port)) || sets.iter().any(|set| members.has_port(*set, triple))
-    };
+fn ports_match(entity: &ActiveEntity, port: u16, side: Side, sets: &impl Answers) -> bool {
+    let in_range = |ranges: &[PortRange]| ranges.iter().any(|range| range.contains(port));
     let any = entity.ports.is_empty() && entity.port_sets.is_empty();
-    (any || holds(&entity.ports, &entity.port_sets)) && !holds(&entity.not_ports, &entity.not_port_sets)
+    (any || in_range(&entity.ports) || sets.port_in_one(side))
+        && !in_range(&entity.not_ports)
+        && !sets.port_in_one_unwanted(side)
 }
 
 /// Whether a rule is there for a family at all: it is left out when it is for the other one, when a list of prefixes has none of

@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use core::net::IpAddr;
 
 use super::passage::{self, Evaluator, HostEndpoint, PassageVerdict, Settings, Workload};
-use super::rule::{self, Members};
+use super::rule::{self, LookUp, Members};
 use super::step::{Owner, RuleStep, Step, Verdict};
 use crate::calc::event::{
     ActiveEndpoint, ActiveHostEndpoint, ActiveRules, EndpointId, Event, HostInterfaces, IpSetKind, Member, Network,
@@ -134,7 +134,8 @@ impl ActiveState {
         steps: &mut Vec<Step>,
     ) -> Option<Action> {
         let list = passage::of_direction([&rules.ingress, &rules.egress], direction);
-        for (index, rule) in list.iter().enumerate().filter(|(_, rule)| rule::matches(rule, flow, self)) {
+        let matches = |rule| rule::matches(rule, flow, &LookUp { rule, flow, members: self });
+        for (index, rule) in list.iter().enumerate().filter(|(_, rule)| matches(rule)) {
             let matched = rule::evidence(rule, flow, self);
             steps.push(Step::Rule(RuleStep { owner: owner(), direction, rule: index, action: rule.action, matched }));
             if rule.action != Action::Log {
@@ -154,8 +155,8 @@ impl<'a> Evaluator<'a> for &'a ActiveState {
     type Stack = &'a Stack;
 
     fn workload(&self, key: &ResourceKey) -> Option<Workload<'a, Self::Stack>> {
-        let (id, endpoint) = self.endpoints.get_key_value(&EndpointId(key.clone()))?;
-        Some(Workload { id, endpoint, ingress: &endpoint.ingress, egress: &endpoint.egress })
+        let endpoint = self.endpoints.get(&EndpointId(key.clone()))?;
+        Some(Workload { endpoint, ingress: &endpoint.ingress, egress: &endpoint.egress })
     }
 
     fn host_endpoint(&self, interface: Option<InterfaceName>) -> Option<HostEndpoint<'a, Self::Stack>> {

@@ -5,6 +5,9 @@ use alloc::string::ToString;
 use alloc::sync::Arc;
 use std::println;
 
+mod cluster;
+mod passage;
+
 use super::*;
 use crate::calc::Graph;
 use crate::calc::event::EndpointId;
