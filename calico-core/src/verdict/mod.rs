@@ -1,12 +1,13 @@
-//! The evaluator of what is active: what the graph's output does to one flow, and why.
+//! The evaluators of what is active: what the graph's output does to one flow, and why.
 //!
-//! In come the graph's events, out come verdicts with the steps that led to them. It runs on stacks, rules and sets only; that these say
+//! In come the graph's events, out come verdicts with the steps that led to them. They run on stacks, rules and sets only; that these say
 //! the same as the resources is proved by comparing it with the spec evaluator, and that the kernel does the same by packets.
 //!
 //! Two questions are asked: what one direction of one endpoint says to a flow ([`ActiveState::judge`]), and what a host does with a packet
 //! that passes through it ([`ActiveState::passage`]), where up to both ends have a say. The answers are [`Verdict`] and
-//! [`PassageVerdict`].
+//! [`PassageVerdict`]. [`Compiled`] gives the same answers, fast.
 
+mod compiled;
 mod mismatch;
 mod passage;
 mod rule;
@@ -14,6 +15,7 @@ mod state;
 mod step;
 mod way;
 
+pub use compiled::{Asker, Compiled};
 pub use mismatch::{Lack, Mismatch};
 pub use passage::{End, PassageVerdict, Settings, Stage};
 pub use state::ActiveState;

@@ -114,6 +114,11 @@ impl<S: Copy> HostStacks<S> {
         Self { untracked, pre_dnat: handle(&endpoint.pre_dnat), normal, forward }
     }
 
+    pub(super) fn all(self) -> [S; 7] {
+        let Self { untracked: [a, b], pre_dnat, normal: [c, d], forward: [e, f] } = self;
+        [a, b, pre_dnat, c, d, e, f]
+    }
+
     pub(super) fn stack(&self, stage: Stage, direction: PolicyType) -> Option<S> {
         match stage {
             Stage::Untracked => Some(of_direction(self.untracked, direction)),

@@ -6,6 +6,7 @@ use alloc::sync::Arc;
 use std::println;
 
 mod cluster;
+mod compiled;
 mod passage;
 
 use super::*;

@@ -1,0 +1,131 @@
+//! Asking: one packet after the other.
+
+use alloc::vec::Vec;
+
+use hashbrown::Equivalent;
+
+use super::scratch::Scratch;
+use super::stacks::{Compact, StackId};
+use super::walk::Walk;
+use super::{Compiled, Endpoint, HostEndpoint as Host};
+use crate::calc::event::{EndpointId, Network};
+use crate::flow::{Decision, Flow, Passage};
+use crate::net::InterfaceName;
+use crate::resource::{PolicyType, ResourceKey};
+use crate::verdict::passage::{self, Evaluator, HostEndpoint, PassageVerdict, Settings, Workload, of_direction};
+use crate::verdict::step::{Step, Verdict};
+
+/// Asks a [`Compiled`] about one flow after the other.
+#[derive(Debug)]
+pub struct Asker<'a> {
+    compiled: &'a Compiled,
+    scratch: Scratch,
+    /// Whether steps are wanted.
+    explains: bool,
+    /// Up to so many rules are checked one by one.
+    few_rules: usize,
+}
+
+impl<'a> Asker<'a> {
+    pub(super) fn new(compiled: &'a Compiled) -> Self {
+        Self { compiled, scratch: Scratch::new(compiled.index.space.words()), explains: true, few_rules: FEW_RULES }
+    }
+
+    /// Looks for candidates however few rules there are.
+    #[cfg(test)]
+    pub(in crate::verdict) const fn always_by_index(mut self) -> Self {
+        self.few_rules = 0;
+        self
+    }
+
+    /// What policy and profiles say to the first packet of a flow to (ingress) or from (egress) an endpoint. Of a host endpoint it is
+    /// the policy for traffic of the host itself.
+    pub fn judge(&mut self, endpoint: &EndpointId, direction: PolicyType, flow: &Flow) -> Verdict {
+        let stack = self.compiled.stack_of(endpoint, direction);
+        self.explains = true;
+        passage::judge(self, stack, direction, flow)
+    }
+
+    /// The same without the steps, and faster.
+    pub fn decide(&mut self, endpoint: &EndpointId, direction: PolicyType, flow: &Flow) -> Decision {
+        let stack = self.compiled.stack_of(endpoint, direction);
+        self.explains = false;
+        let walk = |stack| self.walk(stack, direction, flow, &mut Vec::new());
+        stack.and_then(walk).unwrap_or(Decision::Deny)
+    }
+
+    /// What the host does with a packet that passes through it.
+    pub fn passage(&mut self, settings: &Settings, passage: &Passage<'_>) -> PassageVerdict {
+        self.explains = true;
+        passage::run(self, settings, passage)
+    }
+}
+
+impl Compiled {
+    fn stack_of(&self, endpoint: &EndpointId, direction: PolicyType) -> Option<StackId> {
+        let found = self.endpoints.get(endpoint).map(|found| [found.ingress, found.egress]);
+        let host = || self.host_endpoints.get(endpoint).map(|found| found.stacks.normal);
+        found.or_else(host).map(|stacks| of_direction(stacks, direction))
+    }
+}
+
+impl<'a> Evaluator<'a> for Asker<'a> {
+    type Stack = StackId;
+
+    fn workload(&self, key: &ResourceKey) -> Option<Workload<'a, StackId>> {
+        let Endpoint { value, ingress, egress } = self.compiled.endpoints.get(&ByKey(key))?;
+        Some(Workload { endpoint: value, ingress: *ingress, egress: *egress })
+    }
+
+    fn host_endpoint(&self, interface: Option<InterfaceName>) -> Option<HostEndpoint<'a, StackId>> {
+        let id = self.compiled.interfaces.get(&interface)?.first()?;
+        let Host { stacks, .. } = self.compiled.host_endpoints.get(id)?;
+        Some(HostEndpoint { id, stacks: *stacks })
+    }
+
+    fn network(&self) -> &'a Network {
+        &self.compiled.state.network
+    }
+
+    fn has_tiers(&self, stack: StackId) -> bool {
+        self.compiled.stacks.stack(stack).is_some_and(|stack| !stack.tiers.is_empty())
+    }
+
+    fn walk(&mut self, stack: StackId, direction: PolicyType, flow: &Flow, steps: &mut Vec<Step>) -> Option<Decision> {
+        let compiled = self.compiled;
+        let stack = compiled.stacks.stack(stack)?;
+        self.scratch.learn(flow, &compiled.index);
+        let is_large = compiled.has_more(self.few_rules, stack, direction);
+        if is_large {
+            self.scratch.find(flow, &compiled.index);
+        }
+        let facts = self.scratch.facts(flow, &compiled.index);
+        let (scratch, explains) = (&self.scratch, self.explains);
+        Walk { compiled, scratch, facts, flow, direction, is_large, explains }.run(stack, steps)
+    }
+}
+
+impl Compiled {
+    /// Whether a stack's policies have more rules than so many.
+    fn has_more(&self, than: usize, stack: &Compact, direction: PolicyType) -> bool {
+        let mut rules = 0;
+        let owners = stack.tiers.iter().flat_map(|tier| &tier.policies);
+        owners.into_iter().any(|owner| {
+            rules += self.stacks.rules(*owner, direction).map_or(0, |directed| directed.rules.len());
+            rules > than
+        })
+    }
+}
+
+/// The key of an endpoint, without making one.
+#[derive(PartialEq, Eq, Hash)]
+struct ByKey<'a>(&'a ResourceKey);
+
+impl Equivalent<EndpointId> for ByKey<'_> {
+    fn equivalent(&self, id: &EndpointId) -> bool {
+        *self.0 == id.0
+    }
+}
+
+/// Beyond, it pays to know the candidates.
+const FEW_RULES: usize = 64;
