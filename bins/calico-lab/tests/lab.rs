@@ -5,6 +5,9 @@
 #[path = "lab/benchmarks.rs"]
 mod benchmarks;
 #[cfg(test)]
+#[path = "lab/denied.rs"]
+mod denied;
+#[cfg(test)]
 #[path = "lab/fixture.rs"]
 mod fixture;
 #[cfg(test)]
