@@ -74,6 +74,11 @@ pub fn namespace_profile(name: &str) -> Resource {
     profile(format!("kns.{name}"), "pcns.", name, &labels, true)
 }
 
+/// The profile of a service account of which no more than the name is known.
+pub fn account_profile(namespace: &str, name: &str) -> Resource {
+    profile(format!("ksa.{namespace}.{name}"), "pcsa.", name, &TextMap::new(), false)
+}
+
 fn policy(document: &Value) -> Result<Converted, Vec<Fault>> {
     let (mut resource, origins) = convert_kubernetes_policy(document)?;
     if let Some(metadata) = resource.metadata_mut() {

@@ -104,6 +104,9 @@ pub(crate) enum Command {
     Version(VersionArgs),
     /// Convert documents of version 1, and Kubernetes' network policies, to version 3
     Convert(ConvertArgs),
+    /// Ask what policy does to flows, and what a change would do
+    #[command(subcommand)]
+    Policy(crate::command::policy::PolicyCommand),
     /// Lock, move and tidy the datastore as a whole
     #[command(subcommand)]
     Datastore(DatastoreCommand),

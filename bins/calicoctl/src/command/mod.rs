@@ -6,6 +6,7 @@ mod datastore;
 mod diff;
 pub(crate) mod edit;
 mod get;
+pub(crate) mod policy;
 mod report;
 mod version;
 
@@ -60,6 +61,7 @@ pub(crate) async fn run(cli: Cli, context: &mut Context<'_>) -> Result<(), Failu
         Command::Label(args) => edit::label(&args, config, context).await,
         Command::Version(args) => version::version(&args, config, context).await,
         Command::Convert(args) => convert::convert(&args, context),
+        Command::Policy(command) => policy::run(command, config, context).await,
         Command::Datastore(command) => datastore::run(command, config, context).await,
         Command::Completion { shell } => {
             let mut script = Vec::new();

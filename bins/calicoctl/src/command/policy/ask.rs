@@ -1,0 +1,75 @@
+//! One flow, asked on all hosts that it passes.
+
+use calico_core::calc::event::EndpointId;
+use calico_core::flow::{ConnState, Decision, Flow, Passage, Place};
+use calico_core::net::InterfaceName;
+use calico_core::resource::ResourceKey;
+use calico_core::verdict::End;
+
+use super::model::Model;
+use super::names::Party;
+
+/// What becomes of a flow, and who had a say.
+#[derive(Debug)]
+pub(super) struct Answer {
+    pub(super) decision: Decision,
+    pub(super) ends: Vec<Asked>,
+}
+
+/// What one end says, and where.
+#[derive(Debug)]
+pub(super) struct Asked {
+    pub(super) node: Option<String>,
+    pub(super) end: End,
+}
+
+/// The flow's first packet on its way. Both ends are asked though the first of them may deny: an operator wants to know of both.
+pub(super) fn ask(model: &Model, from: &Party, to: &Party, flow: &Flow) -> Answer {
+    let mut answer = Answer { decision: Decision::Allow, ends: Vec::new() };
+    let beyond = Place::Interface(uplink());
+    let is_local = from.node().is_some() && from.node() == to.node();
+    if is_local {
+        let decision = answer.pass(model, from, (place(from), place(to)), flow);
+        let is_asked = |key: &ResourceKey| {
+            answer.ends.iter().any(|asked| asked.end.endpoint.as_ref() == Some(&EndpointId(key.clone())))
+        };
+        if let Party::Workload { key, .. } = to
+            && decision == Decision::Deny
+            && !is_asked(key)
+        {
+            answer.pass(model, to, (beyond, place(to)), flow);
+        }
+        return answer;
+    }
+    if from.node().is_some() {
+        answer.pass(model, from, (place(from), beyond), flow);
+    }
+    if to.node().is_some() {
+        answer.pass(model, to, (beyond, place(to)), flow);
+    }
+    answer
+}
+
+impl Answer {
+    /// Through the host of a party.
+    fn pass(&mut self, model: &Model, party: &Party, (from, to): (Place<'_>, Place<'_>), flow: &Flow) -> Decision {
+        let passage = Passage { from, to, arriving: *flow, flow: *flow, state: ConnState::New };
+        let found = model.state.passage(&model.settings, &passage);
+        self.decision = self.decision.max(found.decision);
+        let node = party.node().map(str::to_owned);
+        self.ends.extend(found.ends.into_iter().map(|end| Asked { node: node.clone(), end }));
+        found.decision
+    }
+}
+
+const fn place(party: &Party) -> Place<'_> {
+    match party {
+        Party::Workload { key, .. } => Place::Workload(key),
+        _ => Place::Host,
+    }
+}
+
+/// Where what comes from elsewhere comes in.
+fn uplink() -> InterfaceName {
+    InterfaceName::CALI
+}

@@ -1,0 +1,74 @@
+//! `policy`: what policy does to flows, asked of a datastore or of files, and what a change would do.
+
+mod ask;
+mod explain;
+mod model;
+mod names;
+mod paint;
+mod picture;
+mod steps;
+mod traffic;
+mod words;
+mod written;
+
+use std::path::{Path, PathBuf};
+
+use clap::{Subcommand, ValueEnum};
+
+use self::explain::ExplainArgs;
+use self::model::Model;
+use self::picture::Picture;
+use super::Context;
+use crate::cli::FileOptions;
+use crate::failure::Failure;
+
+/// Verbs about policy.
+#[derive(Debug, Subcommand)]
+pub(crate) enum PolicyCommand {
+    /// Say what becomes of one flow, and why
+    #[command(after_help = explain::HELP)]
+    Explain(ExplainArgs),
+}
+
+/// How answers are shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum Form {
+    /// For people
+    #[value(alias = "ps")]
+    Table,
+    /// For programs
+    Json,
+    /// For programs
+    #[value(alias = "yml")]
+    Yaml,
+}
+
+pub(super) async fn run(
+    command: PolicyCommand,
+    config: Option<&Path>,
+    context: &mut Context<'_>,
+) -> Result<(), Failure> {
+    match command {
+        PolicyCommand::Explain(args) => explain::explain(&args, config, context).await,
+    }
+}
+
+/// The cluster of files, or of the datastore where there are none.
+async fn model(
+    files: &[PathBuf],
+    options: &FileOptions,
+    config: Option<&Path>,
+    context: &mut Context<'_>,
+) -> Result<Model, Failure> {
+    let picture = if files.is_empty() {
+        let client = context.client(config).await?;
+        Picture::live(&client, context).await?
+    } else {
+        Picture::offline(files, options, context).await?
+    };
+    Ok(Model::of(picture))
+}
+
+fn has_colours(context: &Context<'_>) -> bool {
+    context.is_terminal && !context.sources.environment.contains_key("NO_COLOR")
+}
