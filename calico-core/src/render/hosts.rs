@@ -173,7 +173,7 @@ fn elements(
     config: &RenderConfig,
 ) -> BTreeSet<(SetName, Element)> {
     let key = || vec![Datum::Interface(interface)].into_boxed_slice();
-    let mut elements = BTreeSet::from([(SetName::composed(HOST_INTERFACES), Element { key: key(), verdict: None })]);
+    let mut elements = BTreeSet::from([(SetName::composed(HOST_INTERFACES), Element::member(key()))]);
     for place in Place::all(config) {
         let (stack, course) = (place.stack(endpoint), place.course(config));
         let verdict = if place.leads_to(stack) {
@@ -182,7 +182,7 @@ fn elements(
             // Nothing of its own, and nothing of the others' either.
             Verdict::Return
         };
-        elements.insert((SetName::composed(place.map()), Element { key: key(), verdict: Some(verdict) }));
+        elements.insert((SetName::composed(place.map()), Element::verdict(key(), verdict)));
     }
     elements
 }

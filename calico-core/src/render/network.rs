@@ -64,7 +64,7 @@ pub(super) fn declarations() -> Vec<SetDecl> {
 
 fn elements(network: &Network) -> BTreeSet<(SetName, Element)> {
     let of = |name: &'static str, nets: &[Cidr]| -> Vec<(SetName, Element)> {
-        let element = |net: &Cidr| Element { key: vec![Datum::Net(*net)].into_boxed_slice(), verdict: None };
+        let element = |net: &Cidr| Element::member(vec![Datum::Net(*net)].into_boxed_slice());
         nets.iter().map(|net| (family_set(name, net.family()), element(net))).collect()
     };
     let Network { pools, masqueraded, hosts, .. } = network;

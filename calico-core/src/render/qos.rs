@@ -47,7 +47,7 @@ pub(super) fn parts(endpoint: &ActiveEndpoint) -> (Vec<(SetName, Element)>, Vec<
         if !rules.is_empty() {
             let name = limits_chain(endpoint.interface, direction);
             let key = vec![Datum::Interface(endpoint.interface)].into_boxed_slice();
-            elements.push((SetName::composed(map), Element { key, verdict: Some(Verdict::Jump(name.clone())) }));
+            elements.push((SetName::composed(map), Element::verdict(key, Verdict::Jump(name.clone()))));
             chains.push(Chain { name, base: None, rules });
         }
     }
@@ -57,7 +57,7 @@ pub(super) fn parts(endpoint: &ActiveEndpoint) -> (Vec<(SetName, Element)>, Vec<
     if let Some(dscp) = controls.dscp {
         let name = ChainName::composed(&format!("dscp-{}", dscp.value()));
         let key = vec![Datum::Interface(endpoint.interface)].into_boxed_slice();
-        elements.push((SetName::composed(DSCP), Element { key, verdict: Some(Verdict::Goto(name.clone())) }));
+        elements.push((SetName::composed(DSCP), Element::verdict(key, Verdict::Goto(name.clone()))));
         chains.extend([dscp_hook(), Chain { name, base: None, rules: dscp_rules(dscp.value()) }]);
     }
     (elements, chains)

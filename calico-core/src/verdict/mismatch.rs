@@ -3,7 +3,7 @@
 use core::net::IpAddr;
 
 use super::ActiveState;
-use super::rule::{self, Members};
+use super::rule::{self, LookUp, Members};
 use super::step::Side;
 use crate::calc::event::{ActiveEntity, ActiveRule, Member, SetId};
 use crate::flow::Flow;
@@ -46,7 +46,7 @@ pub enum Lack {
 impl ActiveState {
     /// The first condition of a rule that does not hold for a flow; none if it matches.
     pub fn mismatch(&self, rule: &ActiveRule, flow: &Flow) -> Option<Mismatch> {
-        if rule::matches(rule, flow, self) {
+        if rule::matches(rule, flow, &LookUp { rule, flow, members: self }) {
             return None;
         }
         let source = (Side::Source, &rule.source, flow.source, flow.source_port);
@@ -123,7 +123,7 @@ mod tests {
                     let mismatch = state.mismatch(rule, &flow);
                     assert_eq!(
                         mismatch.is_none(),
-                        rule::matches(rule, &flow, &state),
+                        rule::matches(rule, &flow, &LookUp { rule, flow: &flow, members: &state }),
                         "seed {seed}: {rule:?} {flow:?}"
                     );
                     seen.insert(match mismatch {
