@@ -52,7 +52,7 @@ pub struct BaseChain {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 #[expect(clippy::exhaustive_structs, reason = "the renderer builds it with literals")]
 pub struct Chain {
-    /// Name, unique in our table.
+    /// Name, unique in its table.
     pub name: ChainName,
     /// Present on base chains.
     pub base: Option<BaseChain>,

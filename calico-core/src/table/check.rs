@@ -4,7 +4,7 @@
 
 use alloc::string::{String, ToString};
 
-use super::{Field, Match, Reject, Rule, Statement, Value, Verdict};
+use super::{Field, Match, Reject, Rule, SetName, Statement, Table, Value, Verdict};
 use crate::net::Family;
 
 /// Protocols with ports in their first four octets: TCP, UDP, DCCP, SCTP, UDP-Lite.
@@ -32,6 +32,14 @@ pub enum RuleError {
         /// What would do.
         range: &'static str,
     },
+    /// A word that the chain's table has not, or a name of another table.
+    #[error("\"{word}\" is nothing for table {table:?}")]
+    Table {
+        /// The word, as text.
+        word: String,
+        /// The table of the rule's chain.
+        table: Table,
+    },
     /// A field that the word does not look at.
     #[error("\"{word}\" needs an address as a key")]
     Address {
@@ -41,14 +49,26 @@ pub enum RuleError {
 }
 
 impl Rule {
-    /// Whether every word of the rule can be carried out, as far as the rule alone tells.
+    /// Whether every word of the rule can be carried out in a chain of this table, as far as the rule alone tells.
     ///
     /// # Errors
     /// The first word that cannot.
-    pub fn check(&self) -> Result<(), RuleError> {
+    pub fn check(&self, table: Table) -> Result<(), RuleError> {
+        if let Some(word) = self.foreign_to(table) {
+            return Err(RuleError::Table { word, table });
+        }
         self.matches.iter().try_for_each(check_match)?;
         self.statements.iter().try_for_each(check_statement)?;
         self.verdict.as_ref().map_or(Ok(()), |verdict| self.check_verdict(verdict))
+    }
+
+    /// The first word that is none of this table.
+    fn foreign_to(&self, table: Table) -> Option<String> {
+        let text = |word: &dyn ToString| word.to_string();
+        let condition = self.matches.iter().find(|condition| !condition_suits(condition, table)).map(|word| text(word));
+        let statement = || self.statements.iter().find(|word| !statement_suits(word, table)).map(|word| text(word));
+        let verdict = || self.verdict.as_ref().filter(|word| !verdict_suits(word, table)).map(|word| text(word));
+        condition.or_else(statement).or_else(verdict)
     }
 
     /// Whether only packets of a protocol with ports can match, by the rule's own words.
@@ -86,6 +106,56 @@ pub fn key_family(key: &[Field]) -> Option<Family> {
     })
 }
 
+const fn field_suits(field: Field, table: Table) -> bool {
+    match field {
+        Field::IifName | Field::OifName => true,
+        Field::ArpSender => matches!(table, Table::Arp),
+        _ => matches!(table, Table::Inet),
+    }
+}
+
+fn key_suits(key: &[Field], set: &SetName, table: Table) -> bool {
+    set.table() == table && key.iter().all(|field| field_suits(*field, table))
+}
+
+fn condition_suits(condition: &Match, table: Table) -> bool {
+    match condition {
+        Match::Equal { field, .. }
+        | Match::InterfacePrefix { field, .. }
+        | Match::InCidr { field, .. }
+        | Match::InCidrs { field, .. }
+        | Match::InPorts { field, .. } => field_suits(*field, table),
+        Match::InSet { key, set, .. } => key_suits(key, set, table),
+        Match::Mark { .. } => true,
+        Match::ArpReply => table == Table::Arp,
+        _ => table == Table::Inet,
+    }
+}
+
+const fn statement_suits(statement: &Statement, table: Table) -> bool {
+    let anywhere = matches!(
+        statement,
+        Statement::Counter
+            | Statement::Log { .. }
+            | Statement::LogGroup { .. }
+            | Statement::Limit(_)
+            | Statement::SetMark { .. }
+    );
+    anywhere || matches!(table, Table::Inet)
+}
+
+fn verdict_suits(verdict: &Verdict, table: Table) -> bool {
+    match verdict {
+        Verdict::Accept | Verdict::Drop | Verdict::Return => true,
+        Verdict::Jump(chain) | Verdict::Goto(chain) => chain.table() == table,
+        Verdict::Lookup { key, map } => key_suits(key, map, table),
+        Verdict::SnatLookup { key, map } | Verdict::DnatLookup { key, map } => {
+            table == Table::Inet && key_suits(key, map, table)
+        }
+        _ => table == Table::Inet,
+    }
+}
+
 fn check_match(condition: &Match) -> Result<(), RuleError> {
     match condition {
         Match::Local { field, .. } if key_family(&[*field]).is_none() => {
@@ -113,14 +183,14 @@ mod tests {
 
     use super::*;
     use crate::net::PortRange;
-    use crate::table::{RateLimit, SetName};
+    use crate::table::{ChainName, RateLimit};
 
     fn verdict(matches: &[Match], verdict: Verdict) -> Result<(), RuleError> {
-        Rule { matches: matches.to_vec(), verdict: Some(verdict), ..Rule::default() }.check()
+        Rule { matches: matches.to_vec(), verdict: Some(verdict), ..Rule::default() }.check(Table::Inet)
     }
 
     fn statement(statement: Statement) -> bool {
-        Rule { statements: vec![statement], ..Rule::default() }.check().is_ok()
+        Rule { statements: vec![statement], ..Rule::default() }.check(Table::Inet).is_ok()
     }
 
     fn protocol(number: u8, negated: bool) -> Match {
@@ -151,6 +221,26 @@ mod tests {
         let lookup = |field| Verdict::DnatLookup { key: vec![Field::IifName, field], map: map.clone() };
         assert!(verdict(&[], lookup(Field::DstAddr(Family::V6))).is_ok());
         assert!(verdict(&[], lookup(Field::DstPort)).is_err());
+    }
+
+    #[test]
+    fn each_table_has_its_own_words() {
+        let [inet, arp] = Table::ALL.map(|table| {
+            let set = SetName::of(table, "set").unwrap();
+            let key = if table == Table::Arp { Field::ArpSender } else { Field::SrcAddr(Family::V4) };
+            let matches = vec![Match::InSet { key: vec![Field::IifName, key], set, negated: true }];
+            let verdict = Some(Verdict::Jump(ChainName::of(table, "chain").unwrap()));
+            Rule { matches, verdict, ..Rule::default() }
+        });
+        assert!(inet.check(Table::Inet).is_ok() && arp.check(Table::Arp).is_ok());
+        let alone = |rule: &Rule| [Rule { verdict: None, ..rule.clone() }, Rule { matches: vec![], ..rule.clone() }];
+        for (rules, table) in [(alone(&inet), Table::Arp), (alone(&arp), Table::Inet)] {
+            for rule in rules {
+                assert!(matches!(rule.check(table), Err(RuleError::Table { .. })), "{rule}");
+            }
+        }
+        let tracked = Rule { statements: vec![Statement::NoTrack], ..Rule::default() };
+        assert!(tracked.check(Table::Inet).is_ok() && tracked.check(Table::Arp).is_err());
     }
 
     #[test]

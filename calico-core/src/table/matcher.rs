@@ -24,7 +24,7 @@ pub enum Field {
     SrcPort,
     /// Destination port.
     DstPort,
-    /// IPv4 address of an ARP packet's sender (ARP table only).
+    /// IPv4 address of an ARP packet's sender ([`Table::Arp`](super::Table::Arp) only).
     ArpSender,
 }
 
@@ -158,7 +158,7 @@ pub enum Match {
         /// Is not instead.
         negated: bool,
     },
-    /// The packet is an ARP reply (ARP table only).
+    /// The packet is an ARP reply ([`Table::Arp`](super::Table::Arp) only).
     ArpReply,
     /// `mark & mask == value` (or, negated, differs).
     Mark {

@@ -17,6 +17,6 @@ pub use chain::{BaseChain, Chain, ChainType, Fingerprint, Hook, RateLimit, Rejec
 pub use check::{PORT_PROTOCOLS, RuleError, key_family};
 pub use delta::{Delta, ElementDelta, InterfaceSetting};
 pub use matcher::{CtState, Field, Match, Value};
-pub use name::{ChainName, NameError, SetName};
+pub use name::{ChainName, NameError, SetName, Table};
 pub use route::{Neighbor, Route, RouteClass, RouteKey, RouteTableId, RouteTarget};
 pub use set::{Datum, Element, ElementData, FieldType, SetDecl, SetKind};

@@ -54,7 +54,7 @@ impl SetKind {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 #[expect(clippy::exhaustive_structs, reason = "the renderer builds it with literals")]
 pub struct SetDecl {
-    /// Name, unique in our table.
+    /// Name, unique in its table.
     pub name: SetName,
     /// Parts of the key, in order; concatenated when there are several.
     pub key: Vec<FieldType>,

@@ -257,7 +257,7 @@ impl Display for BaseChain {
 
 impl Display for Chain {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        writeln!(f, "chain {} {{", self.name)?;
+        writeln!(f, "{}chain {} {{", self.name.table().prefix(), self.name)?;
         if let Some(base) = &self.base {
             writeln!(f, "\t{base}")?;
         }
@@ -287,7 +287,7 @@ impl Display for SetDecl {
             SetKind::AddressMap(Family::V4) => ("map", " : ipv4_addr", ""),
             SetKind::AddressMap(Family::V6) => ("map", " : ipv6_addr", ""),
         };
-        write!(f, "{word} {} {{ type ", self.name)?;
+        write!(f, "{}{word} {} {{ type ", self.name.table().prefix(), self.name)?;
         joined(f, " . ", self.key.iter())?;
         write!(f, "{value};{flags} }}")
     }
@@ -334,11 +334,12 @@ impl Display for Delta {
         self.sets_added.iter().try_for_each(|decl| writeln!(f, "add {decl}"))?;
         self.chains_set.iter().try_for_each(|chain| writeln!(f, "set {chain}"))?;
         for change in &self.elements {
-            change.removed.iter().try_for_each(|element| writeln!(f, "delete element @{} {element}", change.set))?;
-            change.added.iter().try_for_each(|element| writeln!(f, "add element @{} {element}", change.set))?;
+            let (table, set) = (change.set.table().prefix(), &change.set);
+            change.removed.iter().try_for_each(|element| writeln!(f, "delete {table}element @{set} {element}"))?;
+            change.added.iter().try_for_each(|element| writeln!(f, "add {table}element @{set} {element}"))?;
         }
-        self.chains_removed.iter().try_for_each(|name| writeln!(f, "delete chain {name}"))?;
-        self.sets_removed.iter().try_for_each(|name| writeln!(f, "delete set {name}"))?;
+        self.chains_removed.iter().try_for_each(|name| writeln!(f, "delete {}chain {name}", name.table().prefix()))?;
+        self.sets_removed.iter().try_for_each(|name| writeln!(f, "delete {}set {name}", name.table().prefix()))?;
         self.routes_set.iter().try_for_each(|route| writeln!(f, "set route {route}"))?;
         for key in &self.routes_removed {
             writeln!(f, "delete route {} metric {} table {}", key.dest, key.metric, key.table.value())?;

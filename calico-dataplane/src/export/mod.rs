@@ -6,25 +6,32 @@
 mod effect;
 mod expression;
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 
 use calico_core::net::Family;
 use calico_core::table::{
-    BaseChain, Chain, ChainName, ChainType, Delta, Element, FieldType, Hook, Rule, RuleError, SetDecl, SetKind, SetName,
+    BaseChain, Chain, ChainName, ChainType, Delta, Element, FieldType, Hook, Rule, RuleError, SetDecl, SetKind,
+    SetName, Table,
 };
 use nftables::schema::{self, FlushObject, NfCmd, NfListObject, NfObject, Nftables, SetFlag, SetType, SetTypeValue};
 use nftables::types::{NfChainPolicy, NfChainType, NfFamily, NfHook};
 use serde_json::{Value, json};
 
 const TABLE: &str = "calico-dataplane";
-const FAMILY: NfFamily = NfFamily::INet;
+
+const fn family(table: Table) -> NfFamily {
+    match table {
+        Table::Arp => NfFamily::ARP,
+        _ => NfFamily::INet,
+    }
+}
 
 /// Why a delta cannot be said in that form.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ExportError {
     /// A rule says what no kernel can do.
-    #[error("rule {index} of chain {chain} cannot be written")]
+    #[error("rule {index} of {}chain {chain} cannot be written", chain.table().prefix())]
     Rule {
         /// Its chain.
         chain: ChainName,
@@ -89,14 +96,18 @@ fn spell_out(word: &mut Value) {
 }
 
 fn commands(delta: &Delta) -> Result<Vec<NfCmd<'static>>, ExportError> {
-    let table = schema::Table { family: FAMILY, name: TABLE.into(), handle: None };
-    let mut commands = vec![NfCmd::Add(NfListObject::Table(table))];
+    let chains = delta.chains_set.iter().map(|chain| &chain.name).chain(&delta.chains_removed);
+    let sets = delta.sets_added.iter().map(|decl| &decl.name).chain(&delta.sets_removed);
+    let tables = chains.map(ChainName::table).chain(sets.map(SetName::table)).chain([Table::Inet]);
+    let table = |table| schema::Table { family: family(table), name: TABLE.into(), handle: None };
+    let tables: BTreeSet<_> = tables.collect();
+    let mut commands: Vec<_> = tables.into_iter().map(|one| NfCmd::Add(NfListObject::Table(table(one)))).collect();
     for chain in &delta.chains_set {
-        commands.push(NfCmd::Add(NfListObject::Chain(chain_object(chain.name.as_str(), chain.base))));
-        commands.push(NfCmd::Flush(FlushObject::Chain(chain_object(chain.name.as_str(), None))));
+        commands.push(NfCmd::Add(NfListObject::Chain(chain_object(&chain.name, chain.base))));
+        commands.push(NfCmd::Flush(FlushObject::Chain(chain_object(&chain.name, None))));
     }
     // Emptied first, so that none refers to another, or to a set, when it goes.
-    let emptied = delta.chains_removed.iter().map(|name| chain_object(name.as_str(), None));
+    let emptied = delta.chains_removed.iter().map(|name| chain_object(name, None));
     commands.extend(emptied.map(|chain| NfCmd::Flush(FlushObject::Chain(chain))));
     commands.extend(delta.sets_added.iter().map(|decl| NfCmd::Add(set_object(decl))));
     for change in &delta.elements {
@@ -112,10 +123,10 @@ fn commands(delta: &Delta) -> Result<Vec<NfCmd<'static>>, ExportError> {
             commands.push(NfCmd::Add(NfListObject::Rule(rule_object(chain, index, rule)?)));
         }
     }
-    let removed = delta.chains_removed.iter().map(|name| chain_object(name.as_str(), None));
+    let removed = delta.chains_removed.iter().map(|name| chain_object(name, None));
     commands.extend(removed.map(|chain| NfCmd::Delete(NfListObject::Chain(chain))));
     let removed = delta.sets_removed.iter().map(|name| schema::Set {
-        family: FAMILY,
+        family: family(name.table()),
         table: TABLE.into(),
         name: name.to_string().into(),
         ..schema::Set::default()
@@ -127,18 +138,23 @@ fn commands(delta: &Delta) -> Result<Vec<NfCmd<'static>>, ExportError> {
 fn elements_object(set: &SetName, elements: &[Element]) -> Result<NfListObject<'static>, ExportError> {
     let written = |element: &Element| {
         expression::element(element).ok_or_else(|| ExportError::Unknown {
-            object: format!("an element of set {set}"),
+            object: format!("an element of {}set {set}", set.table().prefix()),
             word: element.to_string(),
         })
     };
     let elem = elements.iter().map(written).collect::<Result<Vec<_>, _>>()?;
     let name = set.to_string().into();
-    Ok(NfListObject::Element(schema::Element { family: FAMILY, table: TABLE.into(), name, elem: elem.into() }))
+    Ok(NfListObject::Element(schema::Element {
+        family: family(set.table()),
+        table: TABLE.into(),
+        name,
+        elem: elem.into(),
+    }))
 }
 
-fn chain_object(name: &str, base: Option<BaseChain>) -> schema::Chain<'static> {
-    let name = name.to_owned().into();
-    let chain = schema::Chain { family: FAMILY, table: TABLE.into(), name, ..schema::Chain::default() };
+fn chain_object(name: &ChainName, base: Option<BaseChain>) -> schema::Chain<'static> {
+    let (family, name) = (family(name.table()), name.to_string().into());
+    let chain = schema::Chain { family, table: TABLE.into(), name, ..schema::Chain::default() };
     let Some(base) = base else { return chain };
     let chain_type = match base.chain_type {
         ChainType::Nat => NfChainType::NAT,
@@ -167,7 +183,7 @@ fn set_object(decl: &SetDecl) -> NfListObject<'static> {
         [only] => SetTypeValue::Single(*only),
         _ => SetTypeValue::Concatenated(types.into()),
     };
-    let (family, table, name) = (FAMILY, TABLE.into(), decl.name.to_string().into());
+    let (family, table, name) = (family(decl.name.table()), TABLE.into(), decl.name.to_string().into());
     let map = match decl.kind {
         SetKind::VerdictMap => Some(SetTypeValue::Concatenated(Default::default())),
         SetKind::AddressMap(family) => Some(SetTypeValue::Single(set_type(FieldType::Addr(family)))),
@@ -192,9 +208,9 @@ const fn set_type(part: FieldType) -> SetType {
 }
 
 fn rule_object(chain: &Chain, index: usize, rule: &Rule) -> Result<schema::Rule<'static>, ExportError> {
-    rule.check().map_err(|source| ExportError::Rule { chain: chain.name.clone(), index, source })?;
+    rule.check(chain.name.table()).map_err(|source| ExportError::Rule { chain: chain.name.clone(), index, source })?;
     let unknown = |word: &dyn ToString| ExportError::Unknown {
-        object: format!("rule {index} of chain {}", chain.name),
+        object: format!("rule {index} of {}chain {}", chain.name.table().prefix(), chain.name),
         word: word.to_string(),
     };
     let mut expr = Vec::new();
@@ -208,7 +224,7 @@ fn rule_object(chain: &Chain, index: usize, rule: &Rule) -> Result<schema::Rule<
         expr.push(effect::verdict(verdict).ok_or_else(|| unknown(verdict))?);
     }
     Ok(schema::Rule {
-        family: FAMILY,
+        family: family(chain.name.table()),
         table: TABLE.into(),
         chain: chain.name.to_string().into(),
         expr: expr.into(),

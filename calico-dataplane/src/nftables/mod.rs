@@ -1,4 +1,4 @@
-//! nf_tables over raw netlink: table `inet calico-dataplane`.
+//! nf_tables over raw netlink: tables `inet calico-dataplane` and `arp calico-dataplane`.
 //!
 //! - [`encode`]: a delta as one transaction in wire form; pure.
 //! - [`decode`]: listings as what the reconciler compares; pure.

@@ -7,13 +7,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
-use calico_core::table::{BaseChain, ChainName, Datum, Delta, Element, SetDecl, SetKind, SetName};
+use calico_core::table::{BaseChain, ChainName, Datum, Delta, Element, SetDecl, SetKind, SetName, Table};
 use netlink_sys::protocols::NETLINK_NETFILTER;
 use nix::errno::Errno;
 
 use super::decode::{Chains, Elements, Sets};
 use super::encode::{Dialect, Subject, Transaction, encode, has_ruleset, probe_destroy};
-use super::uapi::{self, FAMILY_INET, TABLE, element, generation, set};
+use super::uapi::{self, TABLE, element, generation, set, title};
 use crate::netlink::socket::RequestSocket;
 use crate::netlink::wire::{ERROR, REQUEST, Writer, find, read_be32};
 use crate::{DataplaneError, ObservedChain, ObservedSet};
@@ -23,7 +23,7 @@ const ATTEMPTS: usize = 4;
 /// How often a listing starts over because somebody wrote meanwhile.
 const LISTINGS: usize = 10;
 
-/// Our table in the kernel.
+/// Our tables in the kernel.
 #[derive(Debug)]
 pub(crate) struct Ruleset {
     socket: RequestSocket,
@@ -89,7 +89,7 @@ impl Ruleset {
         Err(DataplaneError::Raced)
     }
 
-    /// Reads our table.
+    /// Reads our tables.
     pub(crate) fn list(&mut self) -> Result<Listing, DataplaneError> {
         for _ in 0..LISTINGS {
             let before = self.generation()?;
@@ -103,74 +103,84 @@ impl Ruleset {
     }
 
     fn list_once(&mut self) -> Result<Listing, DataplaneError> {
-        let Some(flags) = self.table_flags()? else {
-            self.hanging.clear();
-            self.kinds.clear();
-            return Ok(Listing::default());
-        };
-        let mut chains = self.chains()?;
+        let mut listing = Listing::default();
+        self.hanging.clear();
+        self.kinds.clear();
+        for table in Table::ALL {
+            if let Some(flags) = self.table_flags(table)? {
+                listing.present |= table == Table::Inet;
+                self.list_table(table, flags, &mut listing)?;
+            }
+        }
+        Ok(listing)
+    }
+
+    fn list_table(&mut self, table: Table, flags: u32, listing: &mut Listing) -> Result<(), DataplaneError> {
+        let mut chains = self.chains(table)?;
         if flags & uapi::table::DORMANT != 0 {
             // Nothing in a dormant table is run: what hangs at a hook is not as we wrote it, and writing it wakes the table.
             for found in chains.values_mut().filter(|found| found.chain.base.is_some()) {
                 found.chain.fingerprint = None;
             }
         }
-        self.hanging = chains
-            .iter()
-            .filter(|(_, found)| found.hangs)
-            .map(|(name, found)| (name.clone(), found.chain.base))
-            .collect();
-        let mut sets = BTreeMap::new();
-        for (name, decl) in self.sets()? {
+        let hanging = chains.iter().filter(|(_, found)| found.hangs);
+        self.hanging.extend(hanging.map(|(name, found)| (name.clone(), found.chain.base)));
+        listing.chains.extend(chains.into_iter().map(|(name, found)| (name, found.chain)));
+        for (name, decl) in self.sets(table)? {
             let elements = decl.as_ref().map(|decl| self.elements(decl)).transpose()?.flatten();
             // A set with an element that we cannot say is as foreign as one with a key that we cannot say.
             let decl = decl.filter(|_| elements.is_some());
-            sets.insert(name, ObservedSet { decl, elements: elements.unwrap_or_default() });
+            self.kinds.extend(decl.as_ref().map(|decl| (name.clone(), decl.kind)));
+            listing.sets.insert(name, ObservedSet { decl, elements: elements.unwrap_or_default() });
         }
-        let kinds = sets.iter().filter_map(|(name, set)| Some((name.clone(), set.decl.as_ref()?.kind)));
-        self.kinds = kinds.collect();
-        let chains = chains.into_iter().map(|(name, found)| (name, found.chain)).collect();
-        Ok(Listing { present: true, chains, sets })
+        Ok(())
     }
 
-    fn chains(&mut self) -> Result<BTreeMap<ChainName, super::decode::ChainListing>, DataplaneError> {
+    fn chains(&mut self, table: Table) -> Result<BTreeMap<ChainName, super::decode::ChainListing>, DataplaneError> {
         let mut chains: Chains = self
             .socket
-            .dump(uapi::GET_CHAIN, header, |chains: &mut Chains, message| {
-                chains.add_chain(message.body);
-            })
-            .map_err(kernel("list the chains", &TABLE))?;
+            .dump(
+                uapi::GET_CHAIN,
+                |w| header(w, table),
+                |chains: &mut Chains, message| {
+                    chains.add_chain(message.body);
+                },
+            )
+            .map_err(kernel("list the chains", &title(table)))?;
         let rules = self
             .socket
             .dump(
                 uapi::GET_RULE,
                 |w| {
-                    header(w);
+                    header(w, table);
                     w.text(uapi::rule::TABLE, TABLE);
                 },
                 |rules: &mut Chains, message| {
                     rules.add_rule(message.body);
                 },
             )
-            .map_err(kernel("list the rules", &TABLE))?;
+            .map_err(kernel("list the rules", &title(table)))?;
         chains.take_rules(rules);
         Ok(chains.finish())
     }
 
-    fn sets(&mut self) -> Result<BTreeMap<SetName, Option<SetDecl>>, DataplaneError> {
+    fn sets(&mut self, table: Table) -> Result<BTreeMap<SetName, Option<SetDecl>>, DataplaneError> {
         let request = |w: &mut Writer| {
-            header(w);
+            header(w, table);
             w.text(set::TABLE, TABLE);
         };
         let collect = |sets: &mut Sets, message: crate::netlink::wire::Message<'_>| {
             sets.add(message.body);
         };
-        self.socket.dump(uapi::GET_SET, request, collect).map(Sets::finish).map_err(kernel("list the sets", &TABLE))
+        self.socket
+            .dump(uapi::GET_SET, request, collect)
+            .map(Sets::finish)
+            .map_err(kernel("list the sets", &title(table)))
     }
 
     fn elements(&mut self, decl: &SetDecl) -> Result<Option<BTreeSet<Element>>, DataplaneError> {
         let request = |w: &mut Writer| {
-            header(w);
+            header(w, decl.name.table());
             w.text(element::LIST_TABLE, TABLE);
             w.text(element::LIST_SET, decl.name.as_str());
         };
@@ -181,21 +191,21 @@ impl Ruleset {
         elements.map(|elements| elements.observe(decl)).map_err(kernel("list the elements of set", &decl.name))
     }
 
-    /// Flags of our table, if it is there.
-    fn table_flags(&mut self) -> Result<Option<u32>, DataplaneError> {
+    /// Flags of a table, if it is there.
+    fn table_flags(&mut self, table: Table) -> Result<Option<u32>, DataplaneError> {
         let flags =
             |body: &[u8]| Some(find(body.get(4..)?, uapi::table::FLAGS).and_then(read_be32).unwrap_or_default());
-        let answer = self.ask(uapi::GET_TABLE, |w| w.text(uapi::table::NAME, TABLE), flags);
+        let answer = self.ask(uapi::GET_TABLE, table, |w| w.text(uapi::table::NAME, TABLE), flags);
         match answer {
             Err(error) if error.raw_os_error() == Some(Errno::ENOENT as i32) => Ok(None),
-            answer => answer.map_err(kernel("look for table", &TABLE)),
+            answer => answer.map_err(kernel("look for", &title(table))),
         }
     }
 
     /// The number that every transaction, by anybody, raises.
     fn generation(&mut self) -> Result<u32, DataplaneError> {
         let read = |body: &[u8]| find(body.get(4..)?, generation::ID).and_then(read_be32);
-        let answer = self.ask(uapi::GET_GENERATION, |_| {}, read);
+        let answer = self.ask(uapi::GET_GENERATION, Table::Inet, |_| {}, read);
         answer.map_err(kernel("read the generation", &"nf_tables"))?.ok_or_else(|| DataplaneError::Reply {
             operation: "read the generation of nf_tables",
             detail: "no number in it".into(),
@@ -205,13 +215,14 @@ impl Ruleset {
     fn ask<T>(
         &mut self,
         kind: u16,
+        table: Table,
         body: impl FnOnce(&mut Writer),
         read: impl Fn(&[u8]) -> Option<T>,
     ) -> io::Result<Option<T>> {
         let sequence = self.socket.reserve(1);
         let mut writer = Writer::default();
         writer.message(kind, REQUEST, sequence, |w| {
-            header(w);
+            header(w, table);
             body(w);
         });
         let request = writer.finish().ok_or(Errno::EMSGSIZE)?;
@@ -300,7 +311,12 @@ impl Ruleset {
     /// The same delta without removals of what is not there.
     fn without_absent(&mut self, delta: &Delta) -> Result<Delta, DataplaneError> {
         let mut delta = delta.clone();
-        let present = if self.table_flags()?.is_some() { self.sets()? } else { BTreeMap::new() };
+        let mut present = BTreeMap::new();
+        for table in Table::ALL {
+            if self.table_flags(table)?.is_some() {
+                present.extend(self.sets(table)?);
+            }
+        }
         delta.sets_removed.retain(|name| present.contains_key(name));
         for change in delta.elements.iter_mut().filter(|change| !change.removed.is_empty()) {
             let elements = match present.get(&change.set) {
@@ -334,8 +350,8 @@ fn causes(refusals: &[Refusal<'_>]) -> (BTreeSet<ChainName>, bool) {
     (chains, absent)
 }
 
-fn header(w: &mut Writer) {
-    w.raw(&[FAMILY_INET, 0, 0, 0]);
+fn header(w: &mut Writer, table: Table) {
+    w.raw(&[uapi::family(table), 0, 0, 0]);
 }
 
 fn refused(errno: i32, subject: &Subject<'_>) -> DataplaneError {

@@ -1,9 +1,30 @@
 //! Numbers of `linux/netfilter/nf_tables.h` and of the `nft` program's own conventions.
 
-/// Address family `inet`: one table for IPv4 and IPv6.
-pub(crate) const FAMILY_INET: u8 = 1;
-/// Name of our table (`decisions.md` 13: never upstream's `calico`).
+use calico_core::table::Table;
+
+/// Name of our tables, one for each family (`decisions.md` 13: never upstream's `calico`).
 pub(crate) const TABLE: &str = "calico-dataplane";
+
+/// Address family of a table: `NFPROTO_INET` (IPv4 and IPv6 in one), `NFPROTO_ARP`.
+pub(crate) const fn family(table: Table) -> u8 {
+    match table {
+        Table::Arp => 3,
+        _ => 1,
+    }
+}
+
+/// The table of ours that a family's can be.
+pub(crate) fn table_of(number: u8) -> Option<Table> {
+    Table::ALL.into_iter().find(|table| family(*table) == number)
+}
+
+/// How a table is called in messages to people.
+pub(crate) const fn title(table: Table) -> &'static str {
+    match table {
+        Table::Arp => "table arp calico-dataplane",
+        _ => "table inet calico-dataplane",
+    }
+}
 
 const SUBSYSTEM: u16 = 10 << 8;
 pub(crate) const BATCH_BEGIN: u16 = 16;

@@ -69,9 +69,9 @@ impl fmt::Display for Object {
         match self {
             Self::Look => f.write_str("reading the host's state"),
             Self::Ruleset => f.write_str("the nf_tables transaction"),
-            Self::Set(name) => write!(f, "set {name}"),
-            Self::Chain(name) => write!(f, "chain {name}"),
-            Self::Entry(map, key) => write!(f, "element {key} of map {map}"),
+            Self::Set(name) => write!(f, "{}set {name}", name.table().prefix()),
+            Self::Chain(name) => write!(f, "{}chain {name}", name.table().prefix()),
+            Self::Entry(map, key) => write!(f, "element {key} of {}map {map}", map.table().prefix()),
             Self::Route(key) => write!(f, "route {} (metric {}, table {})", key.dest, key.metric, key.table.value()),
             Self::Neighbor(interface, address) => write!(f, "neighbour {address} on {interface}"),
             Self::Connections => f.write_str("ending connections of addresses that left their workload"),

@@ -50,6 +50,7 @@ impl Run<'_> {
             }
             Match::CtState(states) => self.ct_state().bits() & states.bits() != 0,
             Match::Translated { negated } => self.has_connection() && packet.translated != *negated,
+            Match::ArpReply => packet.arp.is_some_and(|arp| arp.reply),
             Match::NoReversePath => !packet.reverse_path,
             Match::Local { field, negated } => {
                 address(*field, packet).is_some_and(|address| self.surroundings.is_local(address) != *negated)
@@ -89,6 +90,7 @@ pub(super) fn datum(field: Field, packet: &Packet) -> Option<Datum> {
         // Of protocols without ports the kernel reads whatever stands there; programs ask for the protocol first.
         Field::SrcPort => Some(Datum::Port(flow.source_port)),
         Field::DstPort => Some(Datum::Port(flow.destination_port)),
+        Field::ArpSender => packet.arp.map(|arp| Datum::Addr(arp.sender.into())),
         _ => None,
     }
 }

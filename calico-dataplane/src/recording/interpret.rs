@@ -9,7 +9,7 @@ use std::net::IpAddr;
 use calico_core::flow::Decision;
 use calico_core::net::{Family, PortRange};
 use calico_core::table::{
-    Chain, ChainName, ChainType, CtState, ElementData, Field, Hook, Reject, Rule, SetName, Statement, Verdict,
+    Chain, ChainName, ChainType, CtState, ElementData, Field, Hook, Reject, Rule, SetName, Statement, Table, Verdict,
 };
 
 use super::condition::datum;
@@ -85,10 +85,11 @@ impl Ruleset {
     }
 
     fn at_hook(&self, hook: Hook, run: &mut Run<'_>) -> Outcome {
+        let table = if run.packet.arp.is_some() { Table::Arp } else { Table::Inet };
         let mut chains: Vec<(i32, i32, ChainType, &Chain)> = self
             .chains()
             .filter_map(|chain| {
-                let base = chain.base.filter(|base| base.hook == hook)?;
+                let base = chain.base.filter(|base| base.hook == hook && chain.name.table() == table)?;
                 let translation = if matches!(hook, Hook::Prerouting | Hook::Output) { DESTINATION } else { SOURCE };
                 let effective = if base.chain_type == ChainType::Nat { translation } else { base.priority };
                 Some((effective, base.priority, base.chain_type, chain))

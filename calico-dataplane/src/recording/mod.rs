@@ -17,6 +17,6 @@ mod tests;
 mod validate;
 
 pub use backend::{Faults, Recording};
-pub use packet::{Evaluation, Packet, Visit};
+pub use packet::{Arp, Evaluation, Packet, Visit};
 pub use ruleset::Ruleset;
 pub use surroundings::Surroundings;

@@ -1,6 +1,7 @@
 //! A packet at a hook, and what became of it.
 
 use std::fmt;
+use std::net::{IpAddr, Ipv4Addr};
 
 use calico_core::flow::{Decision, Flow};
 use calico_core::net::InterfaceName;
@@ -26,6 +27,18 @@ pub struct Packet {
     pub dscp: u8,
     /// Mark.
     pub mark: u32,
+    /// What it says, if it is an ARP packet; such a one has no flow, and the other table sees it.
+    pub arp: Option<Arp>,
+}
+
+/// What an ARP packet says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(clippy::exhaustive_structs, reason = "callers build it with literals")]
+pub struct Arp {
+    /// Whether it answers.
+    pub reply: bool,
+    /// Address of the sender.
+    pub sender: Ipv4Addr,
 }
 
 impl Packet {
@@ -40,7 +53,15 @@ impl Packet {
             reverse_path: true,
             dscp: 0,
             mark: 0,
+            arp: None,
         }
+    }
+
+    /// An ARP packet, from and to no interface.
+    pub const fn arp(arp: Arp) -> Self {
+        let (source, destination) = (IpAddr::V4(arp.sender), IpAddr::V4(Ipv4Addr::UNSPECIFIED));
+        let flow = Flow { source, destination, protocol: 0, source_port: 0, destination_port: 0, icmp: None };
+        Self { arp: Some(arp), ..Self::new(flow) }
     }
 }
 

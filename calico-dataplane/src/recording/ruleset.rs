@@ -164,8 +164,8 @@ impl StoredSet {
 
 fn check_rules(chain: &Chain) -> Result<(), DataplaneError> {
     let unwritable = |(index, rule): (usize, &Rule)| {
-        let error = rule.check().err()?;
-        let object = format!("rule {index} of chain {}", chain.name);
+        let error = rule.check(chain.name.table()).err()?;
+        let object = format!("rule {index} of {}chain {}", chain.name.table().prefix(), chain.name);
         Some(DataplaneError::Unwritable { object, detail: error.to_string() })
     };
     chain.rules.iter().enumerate().find_map(unwritable).map_or(Ok(()), Err)

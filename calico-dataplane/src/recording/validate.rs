@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use calico_core::table::{BaseChain, Chain, ChainName, ChainType, ElementData, Hook, Match, Rule, Verdict};
+use calico_core::table::{BaseChain, Chain, ChainName, ChainType, ElementData, Hook, Match, Rule, Table, Verdict};
 
 use super::Ruleset;
 
@@ -10,12 +10,12 @@ impl Ruleset {
     /// The first rule that a base chain leads to and that may not be run there.
     pub(super) fn misplaced(&self) -> Option<String> {
         let restricted = |chain: &Chain| chain.rules.iter().any(|rule| !allowed_everywhere(rule));
-        if !self.chains().any(|chain| restricted(chain) || chain.base.is_some_and(|base| !may_hang(base))) {
+        if !self.chains().any(|chain| restricted(chain) || chain.base.is_some_and(|base| !may_hang(chain, base))) {
             return None;
         }
         self.chains().find_map(|chain| {
             let base = chain.base?;
-            if !may_hang(base) {
+            if !may_hang(chain, base) {
                 return Some(format!("chain {}", chain.name));
             }
             self.misplaced_below(chain, base, &mut BTreeSet::new())
@@ -69,7 +69,10 @@ fn allowed_at(rule: &Rule, base: BaseChain) -> bool {
     verdict && (base.hook == Hook::Prerouting || !rule.matches.contains(&Match::NoReversePath))
 }
 
-fn may_hang(base: BaseChain) -> bool {
+fn may_hang(chain: &Chain, base: BaseChain) -> bool {
+    if chain.name.table() == Table::Arp {
+        return base.chain_type == ChainType::Filter && matches!(base.hook, Hook::Input | Hook::Output);
+    }
     match base.chain_type {
         ChainType::Filter => true,
         // Behind connection tracking, whose verdict translation needs.

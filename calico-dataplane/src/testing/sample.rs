@@ -5,8 +5,18 @@
 use calico_core::net::{Family, PortRange};
 use calico_core::table::{
     BaseChain, Chain, ChainName, ChainType, CtState, Datum, Delta, Element, ElementDelta, Field, FieldType, Hook,
-    Match, RateLimit, Reject, Rule, SetDecl, SetKind, SetName, Statement, Value, Verdict,
+    Match, RateLimit, Reject, Rule, SetDecl, SetKind, SetName, Statement, Table, Value, Verdict,
 };
+
+/// A chain name of the ARP table.
+pub fn arp_chain(name: &str) -> ChainName {
+    ChainName::of(Table::Arp, name).unwrap()
+}
+
+/// A set name of the ARP table.
+pub fn arp_set(name: &str) -> SetName {
+    SetName::of(Table::Arp, name).unwrap()
+}
 
 /// A chain name.
 pub fn chain_name(name: &str) -> ChainName {
@@ -94,6 +104,12 @@ pub fn sets() -> Vec<(SetDecl, Vec<Element>)> {
         (
             decl("floating6", &[FieldType::Interface, v6], SetKind::AddressMap(Family::V6)),
             vec![Element::address([interface("eth0"), addr("2001:db8::1")], "fd00::1".parse().unwrap())],
+        ),
+        // The same name in the other table is another set.
+        (SetDecl { name: arp_set("hosts4"), key: vec![v4], kind: SetKind::Hash }, vec![member([addr("10.0.0.3")])]),
+        (
+            SetDecl { name: arp_set("dispatch"), key: vec![FieldType::Interface], kind: SetKind::VerdictMap },
+            vec![leads("cali1", Verdict::Goto(arp_chain("stack-1"))), leads("cali2", Verdict::Drop)],
         ),
     ]
 }
@@ -231,12 +247,46 @@ fn before_tracking() -> Vec<Rule> {
     vec![rule(Match::NoReversePath, Verdict::Drop), Rule { statements: vec![Statement::NoTrack], ..Rule::default() }]
 }
 
+/// One rule for each word of the ARP table.
+fn arp_rules() -> Vec<Rule> {
+    let sender = Field::ArpSender;
+    let mut matches = vec![vec![Match::ArpReply]];
+    for negated in [false, true] {
+        let cidr = |text: &str| text.parse().unwrap();
+        let set = |key: &[Field]| Match::InSet { key: key.to_vec(), set: arp_set("hosts4"), negated };
+        matches.extend([
+            vec![Match::Equal { field: sender, value: Value::Addr("10.0.0.1".parse().unwrap()), negated }],
+            vec![Match::Equal { field: Field::OifName, value: Value::Interface("eth0".parse().unwrap()), negated }],
+            vec![Match::InCidr { field: sender, cidr: cidr("10.0.0.0/8"), negated }],
+            vec![Match::InCidr { field: sender, cidr: cidr("10.0.0.0/12"), negated }],
+            vec![Match::InCidrs { field: sender, cidrs: vec![cidr("10.0.0.0/8"), cidr("192.168.0.0/16")], negated }],
+            vec![Match::ArpReply, set(&[sender])],
+            vec![Match::InterfacePrefix { field: Field::OifName, prefix: "cali".parse().unwrap(), negated }],
+            vec![Match::Mark { mask: 0xff, value: 0x12, negated }],
+        ]);
+    }
+    let mut rules: Vec<Rule> = matches
+        .into_iter()
+        .map(|matches| Rule { matches, verdict: Some(Verdict::Return), ..Rule::default() })
+        .collect();
+    let limit = Statement::Limit(RateLimit { rate: 10, seconds: 1, burst: 5, over: false });
+    let group = Statement::LogGroup { group: 1, prefix: "arp".into(), snaplen: 28 };
+    let mark = Statement::SetMark { mask: 1, value: 1 };
+    let log = Statement::Log { prefix: "arp: ".into() };
+    rules.push(Rule { statements: vec![Statement::Counter, limit, group, mark, log], ..Rule::default() });
+    let lookup = Verdict::Lookup { key: vec![Field::OifName], map: arp_set("dispatch") };
+    let verdicts = [lookup, Verdict::Jump(arp_chain("stack-1")), Verdict::Accept];
+    rules.extend(verdicts.map(|verdict| Rule { verdict: Some(verdict), ..Rule::default() }));
+    rules
+}
+
 /// Chains that use [`rules`] and [`sets`], some of them in hooks, one without rules.
 pub fn chains() -> Vec<Chain> {
     let base = |chain_type, hook, priority| Some(BaseChain { chain_type, hook, priority });
     let chain = |name, base, rules| Chain { name: chain_name(name), base, rules };
     let log = Rule { statements: vec![Statement::Counter], verdict: Some(Verdict::Drop), ..Rule::default() };
     let mark = Rule { statements: vec![Statement::SetMark { mask: 1, value: 1 }], ..Rule::default() };
+    let arp = |name, base, rules| Chain { name: arp_chain(name), base, rules };
     vec![
         chain("every-match", None, rules()),
         chain("empty", None, Vec::new()),
@@ -253,6 +303,8 @@ pub fn chains() -> Vec<Chain> {
         chain("nat-prerouting", base(ChainType::Nat, Hook::Prerouting, -100), destination_translations()),
         chain("raw-prerouting", base(ChainType::Filter, Hook::Prerouting, -300), before_tracking()),
         chain("mangle-output", base(ChainType::Route, Hook::Output, -150), vec![mark]),
+        arp("stack-1", None, vec![rule(Match::ArpReply, Verdict::Drop)]),
+        arp("filter-output", base(ChainType::Filter, Hook::Output, 0), arp_rules()),
     ]
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use calico_core::table::{Match, Rule};
+use calico_core::table::{Match, Rule, Table};
 use calico_dataplane::Dataplane;
 use calico_dataplane::testing::sample;
 use serde_json::Value;
@@ -11,17 +11,23 @@ use serde_json::Value;
 use super::fixture::nft_json;
 use super::fixture::{in_namespace, nft, run};
 
-/// The sample table as `nft` text, under another name. The table language prints itself in that syntax.
+const FAMILIES: [(Table, &str); 2] = [(Table::Inet, "inet"), (Table::Arp, "arp")];
+
+/// The sample tables as `nft` text, under another name. The table language prints itself in that syntax.
 fn reference() -> String {
-    let mut text = String::from("table inet reference {\n");
-    for (decl, elements) in sample::sets() {
+    FAMILIES.map(|(table, family)| reference_table(table, family)).concat()
+}
+
+fn reference_table(table: Table, family: &str) -> String {
+    let mut text = format!("table {family} reference {{\n");
+    for (decl, elements) in sample::sets().into_iter().filter(|(decl, _)| decl.name.table() == table) {
         let elements: Vec<_> = elements.iter().map(ToString::to_string).collect();
         let decl = decl.to_string();
-        let open = decl.strip_suffix(" }").unwrap();
+        let open = decl.trim_start_matches(table.prefix()).strip_suffix(" }").unwrap();
         text += &format!("{open} elements = {{ {} }}\n}}\n", elements.join(", "));
     }
-    for chain in sample::chains() {
-        text += &format!("{chain}\n");
+    for chain in sample::chains().into_iter().filter(|chain| chain.name.table() == table) {
+        text += &format!("{}\n", chain.to_string().trim_start_matches(table.prefix()));
     }
     // With a length, `nft` would make one range of neighbouring hosts.
     text.replace("/32", "") + "}\n"
@@ -34,9 +40,9 @@ struct Listing {
     rules: BTreeMap<String, Vec<Vec<String>>>,
 }
 
-fn list(table: &str) -> Listing {
-    let text = run("nft", &format!("--debug=netlink list table inet {table}"));
-    let header = format!("inet {table} ");
+fn list(family: &str, table: &str) -> Listing {
+    let text = run("nft", &format!("--debug=netlink list table {family} {table}"));
+    let header = format!("{family} {table} ");
     let mut listing = Listing::default();
     let mut set = String::new();
     let mut chain = String::new();
@@ -85,14 +91,19 @@ fn nft_writes_the_same_instructions() {
     in_namespace(async |mut dataplane| {
         assert!(dataplane.apply(&sample::delta()).await.is_complete());
         nft(&reference());
-        let (ours, theirs) = (list("calico-dataplane"), list("reference"));
-        assert_eq!(ours.sets, theirs.sets);
-        assert!(ours.sets.len() == sample::sets().len() && ours.sets.values().all(|elements| !elements.is_empty()));
+        let listings =
+            FAMILIES.map(|(table, family)| (table, list(family, "calico-dataplane"), list(family, "reference")));
+        for (table, ours, theirs) in &listings {
+            assert_eq!(ours.sets, theirs.sets);
+            let wanted = sample::sets().iter().filter(|(decl, _)| decl.name.table() == *table).count();
+            assert!(ours.sets.len() == wanted && ours.sets.values().all(|elements| !elements.is_empty()));
+        }
         let mut compared = 0;
         for chain in sample::chains() {
             let empty = Vec::new();
             let of = |listing: &'_ Listing| listing.rules.get(chain.name.as_str()).unwrap_or(&empty).clone();
-            let (ours, theirs) = (of(&ours), of(&theirs));
+            let (_, ours, theirs) = listings.iter().find(|(table, ..)| *table == chain.name.table()).unwrap();
+            let (ours, theirs) = (of(ours), of(theirs));
             assert_eq!((ours.len(), theirs.len()), (chain.rules.len(), chain.rules.len()), "chain {}", chain.name);
             for ((rule, ours), theirs) in chain.rules.iter().zip(ours).zip(theirs) {
                 assert!(!ours.is_empty());
@@ -109,7 +120,11 @@ fn nft_writes_the_same_instructions() {
 /// Everything in the JSON listing of a table but its name, the handles, the order of what has none, and the rules of
 /// [`is_written_otherwise`] with their like.
 fn json(table: &str) -> BTreeSet<String> {
-    let text = run("nft", &format!("-j list table inet {table}"));
+    FAMILIES.into_iter().flat_map(|(_, family)| json_of(family, table)).collect()
+}
+
+fn json_of(family: &str, table: &str) -> BTreeSet<String> {
+    let text = run("nft", &format!("-j list table {family} {table}"));
     let listing: Value = serde_json::from_str(&text).unwrap();
     let objects = listing.get("nftables").and_then(Value::as_array).unwrap();
     let mut place = 0;
@@ -143,9 +158,11 @@ fn nft_lists_both_tables_alike() {
         assert!(both.is_empty(), "{both:#?}");
         assert!(ours.len() > 70, "{} objects compared", ours.len());
         // And what it lists it can load again.
-        let listing = run("nft", "list table inet calico-dataplane");
-        run("nft", "delete table inet calico-dataplane");
-        nft(&listing);
+        for (_, family) in FAMILIES {
+            let listing = run("nft", &format!("list table {family} calico-dataplane"));
+            run("nft", &format!("delete table {family} calico-dataplane"));
+            nft(&listing);
+        }
         let again = json("calico-dataplane");
         let both: Vec<_> = again.symmetric_difference(&theirs).collect();
         assert!(both.is_empty(), "{both:#?}");
@@ -160,7 +177,9 @@ fn nft_carries_out_the_export_to_the_same_table() {
             |delta: calico_core::table::Delta| calico_dataplane::export::to_nft_json(&delta).unwrap().to_string();
         nft_json(&export(sample::delta()));
         let theirs = json("calico-dataplane");
-        run("nft", "delete table inet calico-dataplane");
+        for (_, family) in FAMILIES {
+            run("nft", &format!("delete table {family} calico-dataplane"));
+        }
         assert!(dataplane.apply(&sample::delta()).await.is_complete());
         let ours = json("calico-dataplane");
         let both: Vec<_> = ours.symmetric_difference(&theirs).collect();

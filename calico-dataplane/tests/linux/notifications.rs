@@ -55,6 +55,11 @@ fn only_what_others_do_is_reported() {
         run("nft", "add element inet calico-dataplane hosts4 { 10.9.9.9 }");
         assert_eq!(next(&mut dataplane).await, HostChange::Ruleset);
 
+        run("nft", "add table arp other");
+        run("nft", "add chain arp other calico-dataplane");
+        run("nft", "add element arp calico-dataplane hosts4 { 10.9.9.9 }");
+        assert_eq!(next(&mut dataplane).await, HostChange::Ruleset);
+
         run("ip", "route del blackhole 10.65.0.1/32 metric 5");
         assert_eq!(next(&mut dataplane).await, HostChange::Route { key: route(5).key, route: None });
 
@@ -96,6 +101,55 @@ fn links_come_go_and_change_their_names() {
         run("ip", "link del cali8");
         assert_eq!(link(&mut dataplane, "cali8").await, None);
     });
+}
+
+/// Whatever is done to either table is noticed and undone, and to no other.
+#[test]
+fn both_tables_are_repaired_and_strangers_left_alone() {
+    in_namespace(async |dataplane| {
+        let mut driver =
+            Driver::new(Reconciler::new(Delta::default(), ReconcileConfig::default()), Box::new(dataplane));
+        driver.machine().desire(&sample::delta());
+        driver.machine().set_in_sync();
+        let clock = || Duration::ZERO;
+        while !matches!(driver.step(&clock).await, Step::Idle) {}
+        let listing = || {
+            let tables = ["inet", "arp"].map(|family| run("nft", &format!("list table {family} calico-dataplane")));
+            tables.concat()
+        };
+        run("nft", "add table arp calico");
+        run("nft", "add chain arp calico calico-dataplane { type filter hook output priority 0; }");
+        run("nft", "add rule arp calico calico-dataplane arp operation reply counter");
+        let (wanted, foreign) = (listing(), run("nft", "list table arp calico"));
+        for command in [
+            "delete table arp calico-dataplane",
+            "flush chain arp calico-dataplane filter-output",
+            "add rule arp calico-dataplane stack-1 accept",
+            "delete element arp calico-dataplane hosts4 { 10.0.0.3 }",
+            "add set arp calico-dataplane other { type ipv4_addr; }",
+            "add table arp calico-dataplane { flags dormant; }",
+            "delete table inet calico-dataplane",
+            "flush ruleset arp",
+        ] {
+            run("nft", command);
+            while tokio::time::timeout(PATIENCE, driver.next_change()).await.unwrap().unwrap() != HostChange::Ruleset {}
+            while !matches!(driver.step(&clock).await, Step::Idle) {}
+            assert!(driver.state().is_settled(), "{command}: {:?}", driver.state().failures().collect::<Vec<_>>());
+            assert_eq!(sorted(&listing()), sorted(&wanted), "{command}");
+            if command != "flush ruleset arp" {
+                assert_eq!(run("nft", "list table arp calico"), foreign);
+            }
+        }
+    });
+}
+
+/// A set's elements come in no particular order, and chains in that of their making.
+fn sorted(listing: &str) -> Vec<String> {
+    let words =
+        listing.split([',', '\n']).map(|line| line.trim().trim_start_matches("elements = {").trim_end_matches('}'));
+    let mut words: Vec<String> = words.map(|word| word.trim().to_owned()).collect();
+    words.sort();
+    words
 }
 
 #[test]

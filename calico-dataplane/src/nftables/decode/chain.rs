@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use calico_core::table::{BaseChain, Chain, ChainName, ChainType, Hook};
+use calico_core::table::{BaseChain, Chain, ChainName, ChainType, Hook, Table};
 
 use super::attributes_of;
 use crate::ObservedChain;
@@ -34,10 +34,10 @@ struct FoundBase {
 
 impl Chains {
     pub(crate) fn add_chain(&mut self, body: &[u8]) -> Option<()> {
-        let attributes = attributes_of(body)?;
-        let name = named(attributes, chain::TABLE, chain::NAME)?;
+        let (table, attributes) = attributes_of(body)?;
+        let name = named(table, attributes, chain::TABLE, chain::NAME)?;
         let found = find(attributes, chain::HOOK).map(|hook| FoundBase {
-            base: base(attributes, hook),
+            base: base(table, attributes, hook),
             accepts: find(attributes, chain::POLICY).and_then(read_be32) == Some(chain::ACCEPT),
         });
         self.bases.insert(name, found);
@@ -45,8 +45,8 @@ impl Chains {
     }
 
     pub(crate) fn add_rule(&mut self, body: &[u8]) -> Option<()> {
-        let attributes = attributes_of(body)?;
-        let name = named(attributes, rule::TABLE, rule::CHAIN)?;
+        let (table, attributes) = attributes_of(body)?;
+        let name = named(table, attributes, rule::TABLE, rule::CHAIN)?;
         let seal = find(attributes, rule::USERDATA).and_then(read_seal);
         self.rules.entry(name).or_default().push(seal);
         Some(())
@@ -81,19 +81,19 @@ fn unbroken(seals: &[Option<Seal>], first: Seal) -> bool {
         && seals.iter().zip(0..).all(|(seal, index)| *seal == Some(Seal { index, ..first }))
 }
 
-/// The name of a chain of our table.
-fn named(attributes: &[u8], table: u16, name: u16) -> Option<ChainName> {
-    find(attributes, table).and_then(read_text).filter(|table| *table == TABLE)?;
+/// The name of a chain of one of our tables.
+fn named(table: Table, attributes: &[u8], table_name: u16, name: u16) -> Option<ChainName> {
+    find(attributes, table_name).and_then(read_text).filter(|name| *name == TABLE)?;
     // A name that we could not have given cannot be spoken of; it does no harm, as no chain of ours leads there.
-    find(attributes, name).and_then(read_text).and_then(|name| ChainName::new(name).ok())
+    find(attributes, name).and_then(read_text).and_then(|name| ChainName::of(table, name).ok())
 }
 
-fn base(attributes: &[u8], hook: &[u8]) -> Option<BaseChain> {
+fn base(table: Table, attributes: &[u8], hook: &[u8]) -> Option<BaseChain> {
     let number = find(hook, chain::HOOK_NUMBER).and_then(read_be32)?;
     let priority = find(hook, chain::HOOK_PRIORITY).and_then(read_be32)?.cast_signed();
     let kind = find(attributes, chain::TYPE).and_then(read_text)?;
     let hooks = [Hook::Prerouting, Hook::Input, Hook::Forward, Hook::Output, Hook::Postrouting];
-    let hook = hooks.into_iter().find(|hook| hook_number(*hook) == number)?;
+    let hook = hooks.into_iter().find(|hook| hook_number(table, *hook) == number)?;
     let types = [ChainType::Filter, ChainType::Nat, ChainType::Route];
     let chain_type = types.into_iter().find(|chain_type| type_name(*chain_type) == kind)?;
     Some(BaseChain { chain_type, hook, priority })

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
-use calico_core::table::{ChainName, Datum, Element, ElementData, FieldType, SetDecl, SetKind, Verdict};
+use calico_core::table::{ChainName, Datum, Element, ElementData, FieldType, SetDecl, SetKind, Table, Verdict};
 
 use super::attributes_of;
 use crate::netlink::wire::{attributes, find, read_be32, read_text};
@@ -29,8 +29,9 @@ enum RawData {
 
 impl Elements {
     pub(crate) fn add(&mut self, body: &[u8]) -> Option<()> {
-        let list = find(attributes_of(body)?, element::LIST_ELEMENTS)?;
-        self.0.extend(attributes(list).filter(|(kind, _)| *kind == LIST_ITEM).filter_map(|(_, item)| raw(item)));
+        let (table, body) = attributes_of(body)?;
+        let list = find(body, element::LIST_ELEMENTS)?;
+        self.0.extend(attributes(list).filter(|(kind, _)| *kind == LIST_ITEM).filter_map(|(_, item)| raw(table, item)));
         Some(())
     }
 
@@ -47,18 +48,19 @@ impl Elements {
     }
 }
 
-fn raw(item: &[u8]) -> Option<Raw> {
+fn raw(table: Table, item: &[u8]) -> Option<Raw> {
     let end = find(item, element::FLAGS).and_then(read_be32).is_some_and(|flags| flags & element::INTERVAL_END != 0);
     let key = find(item, element::KEY).and_then(|key| find(key, data::VALUE))?;
     let data = find(item, element::DATA).and_then(|found| {
-        let verdict = find(found, data::VERDICT).map(|found| RawData::Verdict(verdict(found)));
+        let verdict = find(found, data::VERDICT).map(|found| RawData::Verdict(verdict(table, found)));
         verdict.or_else(|| find(found, data::VALUE).map(|found| RawData::Value(found.to_vec())))
     });
     Some(Raw { key: key.to_vec(), end, data })
 }
 
-fn verdict(value: &[u8]) -> Option<Verdict> {
-    let chain = || find(value, data::VERDICT_CHAIN).and_then(read_text).and_then(|name| ChainName::new(name).ok());
+fn verdict(table: Table, value: &[u8]) -> Option<Verdict> {
+    let chain =
+        || find(value, data::VERDICT_CHAIN).and_then(read_text).and_then(|name| ChainName::of(table, name).ok());
     match find(value, data::VERDICT_CODE).and_then(read_be32)?.cast_signed() {
         data::DROP => Some(Verdict::Drop),
         data::ACCEPT => Some(Verdict::Accept),

@@ -9,6 +9,10 @@ mod set;
 #[cfg(test)]
 mod tests;
 
+use calico_core::table::Table;
+
+use super::uapi::table_of;
+
 pub(crate) use chain::{ChainListing, Chains};
 pub(crate) use element::Elements;
 pub(crate) use set::{Sets, is_ours};
@@ -16,10 +20,10 @@ pub(crate) use set::{Sets, is_ours};
 /// Octets of the fixed header in front of the attributes: family, version, resource id.
 const HEADER: usize = 4;
 
-/// The attributes of a message on the `inet` family.
-fn attributes_of(body: &[u8]) -> Option<&[u8]> {
+/// The attributes of a message on a family that we have a table of, and which.
+fn attributes_of(body: &[u8]) -> Option<(Table, &[u8])> {
     let (header, attributes) = body.split_first_chunk::<HEADER>()?;
-    (header[0] == super::uapi::FAMILY_INET).then_some(attributes)
+    Some((table_of(header[0])?, attributes))
 }
 
 /// Feeds arbitrary bytes to every decoder; for fuzzing, and replayed over a corpus by the tests.

@@ -16,9 +16,9 @@ pub(crate) struct Sets(BTreeMap<SetName, Option<SetDecl>>);
 impl Sets {
     /// Adds a listed set; anonymous ones are part of their rules and left out.
     pub(crate) fn add(&mut self, body: &[u8]) -> Option<()> {
-        let attributes = attributes_of(body)?;
-        find(attributes, set::TABLE).and_then(read_text).filter(|table| *table == TABLE)?;
-        let name = find(attributes, set::NAME).and_then(read_text).and_then(|name| SetName::new(name).ok())?;
+        let (table, attributes) = attributes_of(body)?;
+        find(attributes, set::TABLE).and_then(read_text).filter(|name| *name == TABLE)?;
+        let name = find(attributes, set::NAME).and_then(read_text).and_then(|name| SetName::of(table, name).ok())?;
         let flags = number(attributes, set::FLAGS).unwrap_or(0);
         if flags & set::ANONYMOUS == 0 {
             let decl = declaration(attributes, flags).map(|(key, kind)| SetDecl { name: name.clone(), key, kind });
@@ -33,9 +33,9 @@ impl Sets {
     }
 }
 
-/// Whether a message, of whatever kind, is about our table: its first attribute names it, in every kind.
+/// Whether a message, of whatever kind, is about one of our tables: its first attribute names it, in every kind.
 pub(crate) fn is_ours(body: &[u8]) -> bool {
-    let name = attributes_of(body).and_then(|attributes| find(attributes, set::TABLE)).and_then(read_text);
+    let name = attributes_of(body).and_then(|(_, attributes)| find(attributes, set::TABLE)).and_then(read_text);
     name == Some(TABLE)
 }
 

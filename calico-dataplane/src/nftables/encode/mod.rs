@@ -19,10 +19,12 @@ mod rule;
 
 use std::collections::BTreeSet;
 
-use calico_core::table::{BaseChain, Chain, ChainName, ChainType, Delta, FieldType, Hook, SetDecl, SetKind, SetName};
+use calico_core::table::{
+    BaseChain, Chain, ChainName, ChainType, Delta, FieldType, Hook, SetDecl, SetKind, SetName, Table,
+};
 
 use super::key::{key_length, key_type};
-use super::uapi::{self, BATCH_SUBSYSTEM, FAMILY_INET, TABLE, chain, set};
+use super::uapi::{self, BATCH_SUBSYSTEM, TABLE, chain, set};
 use crate::DataplaneError;
 use crate::netlink::wire::{ACK, APPEND, CREATE, REQUEST, Writer};
 
@@ -31,7 +33,7 @@ use crate::netlink::wire::{ACK, APPEND, CREATE, REQUEST, Writer};
 pub(crate) enum Subject<'a> {
     /// The transaction itself: its begin message, by which the kernel also reports a failed commit.
     Transaction,
-    Table,
+    Table(Table),
     Chain(&'a ChainName),
     Rule {
         chain: &'a ChainName,
@@ -46,13 +48,27 @@ pub(crate) enum Subject<'a> {
 impl std::fmt::Display for Subject<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Transaction => write!(f, "transaction on table inet {TABLE}"),
-            Self::Table => write!(f, "table inet {TABLE}"),
-            Self::Chain(name) => write!(f, "chain {name}"),
-            Self::Rule { chain, index } => write!(f, "rule {index} of chain {chain}"),
-            Self::Set(name) | Self::RemovedSet(name) => write!(f, "set {name}"),
-            Self::AddedElements(name) => write!(f, "elements added to set {name}"),
-            Self::RemovedElements(name) => write!(f, "elements removed from set {name}"),
+            Self::Transaction => write!(f, "transaction on {}", uapi::title(Table::Inet)),
+            Self::Table(table) => f.write_str(uapi::title(*table)),
+            Self::Chain(name) => write!(f, "{}chain {name}", name.table().prefix()),
+            Self::Rule { chain, index } => write!(f, "rule {index} of {}chain {chain}", chain.table().prefix()),
+            Self::Set(name) | Self::RemovedSet(name) => write!(f, "{}set {name}", name.table().prefix()),
+            Self::AddedElements(name) => write!(f, "elements added to {}set {name}", name.table().prefix()),
+            Self::RemovedElements(name) => write!(f, "elements removed from {}set {name}", name.table().prefix()),
+        }
+    }
+}
+
+impl Subject<'_> {
+    /// The table that it is in.
+    pub(super) const fn table(&self) -> Table {
+        match self {
+            Self::Transaction => Table::Inet,
+            Self::Table(table) => *table,
+            Self::Chain(name) | Self::Rule { chain: name, .. } => name.table(),
+            Self::Set(name) | Self::RemovedSet(name) | Self::AddedElements(name) | Self::RemovedElements(name) => {
+                name.table()
+            }
         }
     }
 }
@@ -92,8 +108,11 @@ pub(crate) fn encode<'a>(
     let mut batch = Batch::begin(first);
     let written: BTreeSet<&ChainName> = delta.chains_set.iter().map(|chain| &chain.name).collect();
     let removed = || delta.chains_removed.iter().filter(|name| !written.contains(name));
-    if !(delta.sets_added.is_empty() && delta.chains_set.is_empty() && delta.chains_removed.is_empty()) {
-        batch.table();
+    let of_sets = delta.sets_added.iter().map(|decl| decl.name.table());
+    let of_chains = delta.chains_set.iter().map(|chain| chain.name.table());
+    let tables = of_sets.chain(of_chains).chain(delta.chains_removed.iter().map(ChainName::table));
+    for table in tables.collect::<BTreeSet<_>>() {
+        batch.table(table);
     }
     chains(&mut batch, delta, removed(), dialect);
     sets(&mut batch, delta, dialect)?;
@@ -119,7 +138,9 @@ pub(crate) fn encode<'a>(
 /// A transaction that does nothing but ask whether `DESTROY` messages are known.
 pub(crate) fn probe_destroy(first: u32) -> Result<Transaction<'static>, DataplaneError> {
     let mut batch = Batch::begin(first);
-    batch.message(uapi::DESTROY_TABLE, 0, Subject::Table, |w| w.text(uapi::table::NAME, "calico-dataplane-probe"));
+    batch.message(uapi::DESTROY_TABLE, 0, Subject::Table(Table::Inet), |w| {
+        w.text(uapi::table::NAME, "calico-dataplane-probe")
+    });
     batch.end()
 }
 
@@ -261,13 +282,13 @@ impl<'a> Batch<'a> {
         self.first.wrapping_add(u32::try_from(self.subjects.len()).unwrap_or(u32::MAX))
     }
 
-    /// Appends a message on our table's family.
+    /// Appends a message on the subject's table.
     pub(super) fn message(&mut self, kind: u16, flags: u16, subject: Subject<'a>, body: impl FnOnce(&mut Writer)) {
         let sequence = self.sequence();
         self.subjects.push(subject);
         self.last_start = self.writer.len();
         self.writer.message(kind, REQUEST | flags, sequence, |w| {
-            w.raw(&[FAMILY_INET, 0, 0, 0]);
+            w.raw(&[uapi::family(subject.table()), 0, 0, 0]);
             body(w);
         });
     }
@@ -278,9 +299,9 @@ impl<'a> Batch<'a> {
         self.sets
     }
 
-    fn table(&mut self) {
+    fn table(&mut self, table: Table) {
         // The flags are said although they are none: that wakes a table which somebody made dormant.
-        self.message(uapi::NEW_TABLE, CREATE, Subject::Table, |w| {
+        self.message(uapi::NEW_TABLE, CREATE, Subject::Table(table), |w| {
             w.text(uapi::table::NAME, TABLE);
             w.be32(uapi::table::FLAGS, 0);
         });
@@ -291,7 +312,7 @@ impl<'a> Batch<'a> {
             w.text(chain::TABLE, TABLE);
             w.text(chain::NAME, name.as_str());
             if let Some(base) = base {
-                hang(w, base);
+                hang(w, name.table(), base);
             }
         });
     }
@@ -314,24 +335,26 @@ impl<'a> Batch<'a> {
     }
 }
 
-fn hang(w: &mut Writer, base: BaseChain) {
+fn hang(w: &mut Writer, table: Table, base: BaseChain) {
     w.nest(chain::HOOK, |w| {
-        w.be32(chain::HOOK_NUMBER, hook_number(base.hook));
+        w.be32(chain::HOOK_NUMBER, hook_number(table, base.hook));
         w.attribute(chain::HOOK_PRIORITY, &base.priority.to_be_bytes());
     });
     w.be32(chain::POLICY, chain::ACCEPT);
     w.text(chain::TYPE, type_name(base.chain_type));
 }
 
-/// `NF_INET_*`.
-pub(super) const fn hook_number(hook: Hook) -> u32 {
-    match hook {
-        Hook::Prerouting => 0,
-        Hook::Input => 1,
-        Hook::Forward => 2,
-        Hook::Output => 3,
-        // The kernel knows five; a sixth of ours would be refused by name in the error of its chain.
-        Hook::Postrouting => 4,
+/// `NF_INET_*`, `NF_ARP_*`. A hook that the family has not is refused by name in the error of its chain.
+pub(super) const fn hook_number(table: Table, hook: Hook) -> u32 {
+    match (table, hook) {
+        (Table::Arp, Hook::Input) => 0,
+        (Table::Arp, Hook::Output) => 1,
+        (Table::Arp, _) => u32::MAX,
+        (_, Hook::Prerouting) => 0,
+        (_, Hook::Input) => 1,
+        (_, Hook::Forward) => 2,
+        (_, Hook::Output) => 3,
+        (_, Hook::Postrouting) => 4,
         _ => u32::MAX,
     }
 }

@@ -59,7 +59,7 @@ pub(super) struct RuleEncoder<'b, 'a> {
 
 impl RuleEncoder<'_, '_> {
     fn rule(&mut self, rule: &Rule) -> Result<(), String> {
-        rule.check().map_err(|error| error.to_string())?;
+        rule.check(self.subject.table()).map_err(|error| error.to_string())?;
         self.ports = rule.implies_ports();
         for condition in &rule.matches {
             self.condition(condition)?;
