@@ -7,6 +7,7 @@ mod linux {
     mod connections;
     mod differential;
     mod fixture;
+    mod host_endpoints;
     mod notifications;
     mod packets;
     mod rendered;

@@ -1,8 +1,8 @@
 //! The standard renderer keeps the contract of its trait, as it is set up by default and with everything set up otherwise.
 #![cfg(feature = "testing")]
 
-use calico_core::net::InterfaceName;
-use calico_core::render::{EndpointToHost, PolicyRenderer, RenderConfig, Renderer};
+use calico_core::net::{Failsafes, InterfaceName};
+use calico_core::render::{DenyAction, EndpointToHost, PolicyRenderer, RenderConfig, Renderer, ServiceLoops};
 use calico_core::spec::Settings;
 use calico_dataplane::testing::renderer::{Subject, suite};
 
@@ -12,21 +12,25 @@ fn by_default() {
         make: &|| Box::new(Renderer::new(RenderConfig::default())),
         workload_prefix: InterfaceName::CALI,
         settings: Settings::default(),
+        failsafes: Failsafes::default(),
         seeds: 0..20,
     });
 }
 
 #[test]
 fn set_up_otherwise() {
+    let workload_prefix = "tap".parse().unwrap();
     let settings = Settings {
+        workload_prefix,
         endpoint_to_host: EndpointToHost::Return,
+        drop_invalid: false,
+        prevent_service_loops: false,
         vxlan_port: 8472,
         allow_vxlan_from_workloads: true,
         allow_ipip_from_workloads: true,
         allow_spoofed_sources: true,
-        ..Settings::default()
     };
-    let workload_prefix = "tap".parse().unwrap();
+    let failsafes = Failsafes { inbound: vec!["tcp:192.0.2.0/24:80".parse().unwrap()], outbound: Vec::new() };
     let config = RenderConfig {
         workload_prefixes: vec![InterfaceName::CALI, workload_prefix],
         mark_mask: 0x30.try_into().unwrap(),
@@ -35,10 +39,15 @@ fn set_up_otherwise() {
         allow_vxlan_from_workloads: settings.allow_vxlan_from_workloads,
         allow_ipip_from_workloads: settings.allow_ipip_from_workloads,
         allow_spoofed_sources: settings.allow_spoofed_sources,
-        counters: true,
+        drop_invalid: settings.drop_invalid,
+        service_loops: ServiceLoops::Allow,
+        failsafes: failsafes.clone(),
+        deny_action: DenyAction::Reject,
+        flow_logs: true,
+        counters: false,
         ipv6: false,
         ..RenderConfig::default()
     };
     let make = &|| -> Box<dyn PolicyRenderer> { Box::new(Renderer::new(config.clone())) };
-    suite(&Subject { make, workload_prefix, settings, seeds: 100..112 });
+    suite(&Subject { make, workload_prefix, settings, failsafes, seeds: 100..112 });
 }

@@ -1,35 +1,55 @@
 //! What becomes of packets: the rendered table, run by the interpreter, against the specification.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use calico_core::calc::event::{ActiveEndpoint, EndpointId};
-use calico_core::flow::{Decision, Flow};
+use calico_core::flow::{ConnState, Decision, Flow, Passage, Place};
 use calico_core::net::InterfaceName;
-use calico_core::resource::{Resource, ResourceKey};
-use calico_core::spec::{Cluster, Party, Settings};
+use calico_core::resource::{Kind, Resource, ResourceKey};
+use calico_core::spec::{Cluster, Settings};
 use calico_core::table::{CtState, Hook};
 use calico_core::testing::{Generator, HOST};
 
 use super::Subject;
 use super::desired::Desired;
-use crate::recording::{Evaluation, Packet, Ruleset};
+use crate::recording::{Evaluation, Packet, Ruleset, Surroundings};
 
-const THROUGH: [Hook; 3] = [Hook::Prerouting, Hook::Forward, Hook::Postrouting];
-const TO_HOST: [Hook; 2] = [Hook::Prerouting, Hook::Input];
-const FROM_HOST: [Hook; 2] = [Hook::Output, Hook::Postrouting];
-
-/// How often each decision fell: a test in which everything is denied proves little.
-#[derive(Debug, Default)]
-pub(super) struct Seen {
-    allowed: usize,
-    denied: usize,
+/// The way of a packet: hooks before its destination is translated, and hooks behind.
+struct Way {
+    before: &'static [Hook],
+    behind: &'static [Hook],
 }
 
+const THROUGH: Way = Way { before: &[Hook::Prerouting], behind: &[Hook::Forward, Hook::Postrouting] };
+const TO_HOST: Way = Way { before: &[Hook::Prerouting], behind: &[Hook::Input] };
+// Within the first hook; what comes before is not told apart.
+const FROM_HOST: Way = Way { before: &[], behind: &[Hook::Output, Hook::Postrouting] };
+
+/// How often each decision fell on each way: a test in which everything is denied proves little.
+#[derive(Debug, Default)]
+pub(super) struct Seen(BTreeMap<&'static str, [usize; 2]>);
+
 impl Seen {
+    fn take(&mut self, way: &'static str, decision: Decision) {
+        let [allowed, denied] = self.0.entry(way).or_default();
+        *match decision {
+            Decision::Allow => allowed,
+            Decision::Deny => denied,
+        } += 1;
+    }
+
     pub(super) fn is_telling(&self) {
-        let few = (self.allowed + self.denied) / 10;
-        assert!(self.allowed > few && self.denied > few, "too few seeds to tell anything: {self:?}");
+        // What the host says to its own workloads, or to itself, nobody denies; what the settings close, nobody allows.
+        let decided = |[allowed, denied]: [usize; 2]| allowed.min(denied) * 100 > allowed + denied;
+        let told =
+            self.0.iter().filter(|(way, _)| !way.starts_with("from the host to its") && !way.ends_with("its host"));
+        let told: Vec<_> = told.collect();
+        assert!(
+            !told.is_empty() && told.iter().all(|(_, seen)| decided(**seen)),
+            "too few seeds to tell anything: {self:?}"
+        );
     }
 }
 
@@ -41,7 +61,7 @@ pub(super) fn skeleton(subject: &Subject<'_>) {
         panic!("the skeleton goes into an empty table, but {error}:\n{skeleton}");
     }
     let nothing = BTreeMap::new();
-    let case = Case::new(subject, desired.ruleset, &nothing, "with the skeleton alone".into());
+    let case = Case::new(subject, desired.ruleset, &nothing, &BTreeMap::new(), "with the skeleton alone".into());
     let mut generator = Generator::new(0);
     for _ in 0..200 {
         case.others(&mut generator);
@@ -64,13 +84,15 @@ impl<'a> Case<'a> {
         subject: &Subject<'_>,
         ruleset: Ruleset,
         objects: &'a BTreeMap<ResourceKey, Arc<Resource>>,
+        interfaces: &BTreeMap<InterfaceName, Vec<IpAddr>>,
         what: String,
     ) -> Self {
         let cluster = Cluster::new(objects.values().map(|object| &**object)).with_settings(subject.settings);
+        let cluster = cluster.with_failsafes(subject.failsafes.clone()).with_interfaces(HOST, interfaces.clone());
         Self { ruleset, cluster, settings: subject.settings, stranger: subject.workload("99"), objects, what }
     }
 
-    /// One random flow: from and to each of two endpoints, between them, and of others.
+    /// One random flow on every way: from and to endpoints, the host and its interfaces; and of others.
     pub(super) fn compare(
         &self,
         endpoints: &BTreeMap<EndpointId, Arc<ActiveEndpoint>>,
@@ -79,41 +101,55 @@ impl<'a> Case<'a> {
     ) {
         self.others(generator);
         let all: Vec<_> = endpoints.iter().collect();
-        if all.is_empty() {
-            return;
-        }
-        let ((from, source), (to, target)) = (generator.random.pick(&all), generator.random.pick(&all));
         let mut flow = self.flow(generator);
-        let own = source.addresses.iter().find(|net| net.family() == flow.family());
-        if let Some(own) = own.filter(|_| !generator.random.chance(15)) {
-            flow.source = own.address();
-        }
-        let mark = generator.random.bits() as u32;
-        let (near, far) = (Some(source.interface), Some(target.interface));
-        let new = |iif, oif| Packet { iif, oif, mark, ..Packet::new(flow) };
-        let (sender, receiver) = (Party::Workload(&from.0), Party::Workload(&to.0));
-        let decide = |from, to| self.cluster.decide(from, to, &flow);
-        let questions = [
-            ("from an endpoint", &THROUGH[..], new(near, uplink(0)), self.cluster.egress(&from.0, &flow)),
-            ("to an endpoint", &THROUGH, new(uplink(0), far), self.cluster.ingress(&to.0, &flow)),
-            ("from endpoint to endpoint", &THROUGH, new(near, far), decide(sender, receiver)),
-            ("from an endpoint to its host", &TO_HOST, new(near, None), decide(sender, Party::Host(HOST))),
-            ("from the host to its endpoint", &FROM_HOST, new(None, far), decide(Party::Host(HOST), receiver)),
+        let mut ways = vec![
+            ("from an interface to the host", Place::Interface(uplink(0)), Place::Host),
+            ("from the host to an interface", Place::Host, Place::Interface(uplink(1))),
+            ("from an interface to another", Place::Interface(uplink(0)), Place::Interface(uplink(1))),
+            ("from the host to itself", Place::Interface(InterfaceName::LOOPBACK), Place::Host),
         ];
-        for (way, hooks, packet, expected) in questions {
-            let found = self.ruleset.evaluate(hooks, packet);
-            self.check(&found, expected, &packet, &format!("{way} ({} to {}) the specification decides", from.0, to.0));
-            match expected {
-                Decision::Allow => seen.allowed += 1,
-                Decision::Deny => seen.denied += 1,
+        if !all.is_empty() {
+            let ((from, source), (to, _)) = (generator.random.pick(&all), generator.random.pick(&all));
+            let own = source.addresses.iter().find(|net| net.family() == flow.family());
+            if let Some(own) = own.filter(|_| !generator.random.chance(15)) {
+                flow.source = own.address();
+            }
+            let (sender, receiver) = (Place::Workload(&from.0), Place::Workload(&to.0));
+            ways.extend([
+                ("from an endpoint", sender, Place::Interface(uplink(0))),
+                ("to an endpoint", Place::Interface(uplink(0)), receiver),
+                ("from endpoint to endpoint", sender, receiver),
+                ("from an endpoint to its host", sender, Place::Host),
+                ("from the host to its endpoint", Place::Host, receiver),
+            ]);
+        }
+        let arriving = if generator.random.chance(30) { self.other_destination(&flow, generator) } else { flow };
+        let mark = generator.random.bits() as u32;
+        for (what, from, to) in ways {
+            let state = generator.random.pick(&[ConnState::Invalid, ConnState::Related]);
+            for state in [ConnState::New, ConnState::Established, state] {
+                let passage = Passage { from, to, arriving, flow, state };
+                let expected = self.cluster.passage(HOST, &passage);
+                let sentence = match state {
+                    ConnState::Established => {
+                        "an established connection goes on if its source may, and the specification decides"
+                    }
+                    _ => "the specification decides",
+                };
+                self.pass(endpoints, &passage, mark, expected, &format!("{what} {sentence}"));
+                if state == ConnState::New {
+                    seen.take(what, expected);
+                }
             }
         }
-        let further = source.allowed_sources.iter().filter(|_| self.settings.allow_spoofed_sources);
-        let is_own = source.addresses.iter().chain(further).any(|net| net.contains(flow.source));
-        let expected = if is_own { Decision::Allow } else { Decision::Deny };
-        let established = |iif, oif| Packet { ct_state: CtState::ESTABLISHED, ..new(iif, oif) };
-        self.pass(&THROUGH, established(near, uplink(0)), expected, "established: the source decides alone");
-        self.pass(&THROUGH, established(uplink(0), far), Decision::Allow, "an established connection goes on");
+    }
+
+    /// The same flow before its destination was translated.
+    fn other_destination(&self, flow: &Flow, generator: &mut Generator) -> Flow {
+        let other = self.flow(generator);
+        let destination = if other.family() == flow.family() { other.destination } else { flow.destination };
+        let destination_port = if flow.destination_port == 0 { 0 } else { generator.random.pick(&[80, 443, 30080]) };
+        Flow { destination, destination_port, ..*flow }
     }
 
     /// What nothing active is about: workloads that nobody announced, and traffic that is no workload's.
@@ -123,21 +159,68 @@ impl<'a> Case<'a> {
         let ct_state = generator.random.pick(&[CtState::NEW, CtState::ESTABLISHED, CtState::INVALID]);
         let packet = |iif, oif, ct_state| Packet { iif, oif, ct_state, mark, ..Packet::new(flow) };
         let (stranger, new) = (Some(self.stranger), CtState::NEW);
+        let (near, far) = (Some(uplink(0)), Some(uplink(1)));
         let unknown = "an unknown workload interface is cut off";
-        self.pass(&THROUGH, packet(stranger, uplink(0), new), Decision::Deny, unknown);
-        self.pass(&THROUGH, packet(uplink(0), stranger, new), Decision::Deny, unknown);
+        self.go(&THROUGH, packet(stranger, near, new), flow, Decision::Deny, unknown);
+        self.go(&THROUGH, packet(near, stranger, new), flow, Decision::Deny, unknown);
         let discovery = flow.protocol == ICMPV6 && matches!(flow.icmp, Some((130..=133 | 135 | 136, _)));
         if !discovery {
-            self.pass(&TO_HOST, packet(stranger, None, new), Decision::Deny, unknown);
+            self.go(&TO_HOST, packet(stranger, None, new), flow, Decision::Deny, unknown);
+        }
+        if self.objects.keys().any(|key| matches!(key.kind(), Kind::HostEndpoint | Kind::BgpConfiguration)) {
+            return;
         }
         let foreign = "traffic that is no workload's is left alone";
-        self.pass(&THROUGH, packet(uplink(0), uplink(1), ct_state), Decision::Allow, foreign);
-        self.pass(&TO_HOST, packet(uplink(0), None, ct_state), Decision::Allow, foreign);
-        self.pass(&FROM_HOST, packet(None, uplink(0), ct_state), Decision::Allow, foreign);
+        self.go(&THROUGH, packet(near, far, ct_state), flow, Decision::Allow, foreign);
+        self.go(&TO_HOST, packet(near, None, ct_state), flow, Decision::Allow, foreign);
+        self.go(&FROM_HOST, packet(None, near, ct_state), flow, Decision::Allow, foreign);
     }
 
-    fn pass(&self, hooks: &[Hook], packet: Packet, expected: Decision, sentence: &str) {
-        self.check(&self.ruleset.evaluate(hooks, packet), expected, &packet, sentence);
+    fn pass(
+        &self,
+        endpoints: &BTreeMap<EndpointId, Arc<ActiveEndpoint>>,
+        passage: &Passage<'_>,
+        mark: u32,
+        expected: Decision,
+        sentence: &str,
+    ) {
+        let interface = |place: Place<'_>| match place {
+            Place::Interface(name) => Some(name),
+            Place::Host => None,
+            Place::Workload(key) => endpoints.get(&EndpointId(key.clone())).map(|endpoint| endpoint.interface),
+        };
+        let way = match (passage.from, passage.to) {
+            (Place::Host, _) => FROM_HOST,
+            (_, Place::Host) => TO_HOST,
+            _ => THROUGH,
+        };
+        let ct_state = match passage.state {
+            ConnState::New => CtState::NEW,
+            ConnState::Established => CtState::ESTABLISHED,
+            ConnState::Related => CtState::RELATED,
+            ConnState::Invalid => CtState::INVALID,
+        };
+        // The host's own packets are not looked at before translation here.
+        let arriving = if way.before.is_empty() { passage.flow } else { passage.arriving };
+        let (iif, oif) = (interface(passage.from), interface(passage.to));
+        let packet = Packet { iif, oif, ct_state, mark, ..Packet::new(arriving) };
+        self.go(&way, packet, passage.flow, expected, sentence);
+    }
+
+    /// `flow`: what the packet's flow becomes on its way.
+    fn go(&self, way: &Way, packet: Packet, flow: Flow, expected: Decision, sentence: &str) {
+        let addresses = [(uplink(0), ["192.0.2.1", "2001:db8::1"]), (uplink(1), ["198.51.100.1", "2001:db8:1::1"])];
+        let addresses = addresses.map(|(name, addresses)| (name, addresses.map(|text| text.parse().unwrap()).to_vec()));
+        let mut surroundings = Surroundings::new(addresses);
+        let mut found = self.ruleset.evaluate_in(way.before, packet, &mut surroundings);
+        if found.decision == Decision::Allow {
+            let translated = packet.translated || packet.flow != flow;
+            let packet = Packet { flow, translated, ..found.packet };
+            let trace = found.trace;
+            found = self.ruleset.evaluate_in(way.behind, packet, &mut surroundings);
+            found.trace.splice(0..0, trace);
+        }
+        self.check(&found, expected, &packet, sentence);
     }
 
     fn check(&self, found: &Evaluation, expected: Decision, packet: &Packet, sentence: &str) {
@@ -173,6 +256,7 @@ impl<'a> Case<'a> {
 
 const ICMPV6: u8 = 58;
 
-fn uplink(number: usize) -> Option<InterfaceName> {
-    format!("eth{number}").parse().ok()
+/// An interface of the host.
+pub(super) fn uplink(number: usize) -> InterfaceName {
+    format!("eth{number}").parse().unwrap()
 }

@@ -12,11 +12,12 @@
 
 mod decisions;
 mod desired;
+mod hosts;
 mod story;
 
 use std::ops::Range;
 
-use calico_core::net::InterfaceName;
+use calico_core::net::{Failsafes, InterfaceName};
 use calico_core::render::PolicyRenderer;
 use calico_core::spec::Settings;
 
@@ -33,6 +34,8 @@ pub struct Subject<'a> {
     pub workload_prefix: InterfaceName,
     /// How it is set up, in the words of the specification.
     pub settings: Settings,
+    /// Its fail-safe ports.
+    pub failsafes: Failsafes,
     /// One random story for each: `0..20` takes seconds.
     pub seeds: Range<u64>,
 }
@@ -40,7 +43,7 @@ pub struct Subject<'a> {
 /// Runs the whole suite. Needs no privileges, no clock and no runtime.
 ///
 /// ```
-/// use calico_core::net::InterfaceName;
+/// use calico_core::net::{Failsafes, InterfaceName};
 /// use calico_core::render::{RenderConfig, Renderer};
 /// use calico_core::spec::Settings;
 /// use calico_dataplane::testing::renderer::{Subject, suite};
@@ -49,6 +52,7 @@ pub struct Subject<'a> {
 ///     make: &|| Box::new(Renderer::new(RenderConfig::default())),
 ///     workload_prefix: InterfaceName::CALI,
 ///     settings: Settings::default(),
+///     failsafes: Failsafes::default(),
 ///     seeds: 0..2,
 /// });
 /// ```

@@ -1,14 +1,15 @@
 //! A random cluster that changes, and the renderer's part in it.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use calico_core::calc::Graph;
-use calico_core::calc::event::{ActiveEndpoint, EndpointId, Event, Stack};
-use calico_core::net::{Cidr, Mac};
+use calico_core::calc::event::{ActiveEndpoint, ActiveHostEndpoint, EndpointId, Event, Stack};
+use calico_core::net::{Cidr, InterfaceName, Mac};
 use calico_core::render::PolicyRenderer;
 use calico_core::resource::{Kind, Resource, ResourceKey};
 use calico_core::table::{Delta, RouteTarget};
@@ -19,6 +20,7 @@ use calico_core::verdict::ActiveState;
 use super::Subject;
 use super::decisions::{Case, Seen};
 use super::desired::Desired;
+use super::hosts;
 use crate::reconcile::{Driver, ReconcileConfig, Reconciler, Step};
 use crate::recording::Recording;
 
@@ -29,6 +31,8 @@ pub(super) struct Story<'a> {
     seed: u64,
     generator: Generator,
     objects: BTreeMap<ResourceKey, Arc<Resource>>,
+    /// Interfaces of the host with their addresses.
+    interfaces: BTreeMap<InterfaceName, Vec<IpAddr>>,
     graph: Graph,
     active: ActiveState,
     skeleton: Delta,
@@ -77,6 +81,7 @@ impl<'a> Story<'a> {
             seed,
             generator,
             objects: BTreeMap::new(),
+            interfaces: BTreeMap::new(),
             graph: Graph::new(HOST).with_workload_prefixes(vec![subject.workload_prefix]),
             active: ActiveState::default(),
             skeleton,
@@ -93,9 +98,20 @@ impl<'a> Story<'a> {
         let mut flushes = Vec::new();
         for _ in 0..=self.generator.random.below(3) {
             for _ in 0..=self.generator.random.below(24) {
-                let update = self.generator.update();
+                let update = if self.generator.random.chance(25) {
+                    hosts::update(&mut self.generator.random)
+                } else {
+                    self.generator.update()
+                };
                 let update = self.dress(update);
                 self.update(update);
+            }
+            for name in hosts::interfaces() {
+                if round == 0 || self.generator.random.chance(20) {
+                    let addresses = hosts::addresses(&mut self.generator.random);
+                    self.graph.set_interface(name, Some(&addresses));
+                    self.interfaces.insert(name, addresses);
+                }
             }
             flushes.extend(self.graph.flush());
         }
@@ -112,7 +128,8 @@ impl<'a> Story<'a> {
     }
 
     /// Adds what the generator leaves out: the subject's names of interfaces, Ethernet addresses, further sources, shared addresses.
-    fn dress(&mut self, mut update: Update) -> Update {
+    fn dress(&mut self, update: Update) -> Update {
+        let mut update = hosts::dress(update, &mut self.generator.random);
         let Some(Resource::WorkloadEndpoint(object)) = update.value.as_deref() else { return update };
         let (mut object, random) = (object.clone(), &mut self.generator.random);
         let spec = &mut object.spec;
@@ -187,13 +204,16 @@ impl<'a> Story<'a> {
                 graph.flush().iter().for_each(|event| fresh.take(event, &self.what));
             }
         }
+        for (name, addresses) in &self.interfaces {
+            graph.set_interface(*name, Some(addresses));
+        }
         graph.flush().iter().for_each(|event| fresh.take(event, &self.what));
         self.same(&fresh.desired, "the desired state depends on what is active, and on nothing before");
     }
 
     /// Whole values once more, and removals of what is gone.
     pub(super) fn tell_again(&mut self) {
-        let ActiveState { sets, policies, profiles, endpoints, .. } = &self.active;
+        let ActiveState { sets, policies, profiles, endpoints, host_endpoints, network, .. } = &self.active;
         let mut events: Vec<Event> = Vec::new();
         events.extend(sets.iter().map(|(id, (kind, members))| Event::SetAdded {
             id: *id,
@@ -207,6 +227,12 @@ impl<'a> Story<'a> {
             endpoint: endpoint.clone(),
         };
         events.extend(endpoints.iter().map(endpoint));
+        let host_endpoint = |(id, endpoint): (&EndpointId, &Arc<ActiveHostEndpoint>)| Event::HostEndpointSet {
+            id: id.clone(),
+            endpoint: endpoint.clone(),
+        };
+        events.extend(host_endpoints.iter().map(host_endpoint));
+        events.push(Event::NetworkSet(network.clone()));
         events.retain(|_| self.generator.random.chance(30));
         for event in &events {
             let before = self.single.desired.clone();
@@ -216,7 +242,7 @@ impl<'a> Story<'a> {
     }
 
     pub(super) fn decide(&mut self, seen: &mut Seen) {
-        let case = Case::new(self.subject, self.host.ruleset(), &self.objects, self.what.clone());
+        let case = Case::new(self.subject, self.host.ruleset(), &self.objects, &self.interfaces, self.what.clone());
         for _ in 0..40 {
             case.compare(&self.active.endpoints, &mut self.generator, seen);
         }
@@ -226,6 +252,9 @@ impl<'a> Story<'a> {
         self.what = format!("seed {}, at the end", self.seed);
         for key in std::mem::take(&mut self.objects).into_keys() {
             self.graph.handle_update(&Update { key, value: None });
+        }
+        for name in std::mem::take(&mut self.interfaces).into_keys() {
+            self.graph.set_interface(name, None);
         }
         let events = self.graph.flush();
         self.follow(&events);

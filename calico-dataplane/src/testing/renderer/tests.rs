@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use calico_core::calc::event::{ActiveEndpoint, ActiveRules, EndpointId, Event, PolicyId};
-use calico_core::net::InterfaceName;
-use calico_core::render::{EndpointToHost, PolicyRenderer, RenderConfig, Renderer, TO_WORKLOAD};
-use calico_core::resource::Action;
+use calico_core::calc::event::{ActiveEndpoint, ActiveRules, EndpointId, Event, PolicyId, Stack};
+use calico_core::net::{Failsafes, InterfaceName};
+use calico_core::render::{EndpointToHost, PolicyRenderer, RenderConfig, Renderer, ServiceLoops, TO_WORKLOAD};
+use calico_core::resource::{Action, Kind, ResourceKey};
 use calico_core::table::{
     BaseChain, Chain, ChainName, ChainType, CtState, Datum, Delta, Element, ElementDelta, Hook, Match, Route,
     RouteClass, RouteKey, RouteTableId, RouteTarget, Rule, SetName, Verdict,
@@ -81,6 +81,7 @@ fn run<T: 'static>(make: fn() -> Broken<T>, seeds: Range<u64>) {
         make: &|| Box::new(make()),
         workload_prefix: InterfaceName::CALI,
         settings: Settings::default(),
+        failsafes: Failsafes::default(),
         seeds,
     });
 }
@@ -141,6 +142,30 @@ fn decisions() {
         ..sound()
     });
     breaks::<()>("the specification decides", || Broken { event: |(), event| Some(swapped(event)), ..sound() });
+    breaks::<()>("the specification decides: Allow, not Deny", || {
+        sound_with(RenderConfig { failsafes: Failsafes::NONE, ..RenderConfig::default() })
+    });
+    breaks::<()>("the specification decides: Allow, not Deny", || Broken {
+        event: |(), event| Some(enforced(event)),
+        ..sound()
+    });
+    breaks::<()>("the specification decides: Deny, not Allow", || Broken {
+        event: |(), event| (!matches!(event, Event::HostEndpointSet { .. })).then(|| event.clone()),
+        ..sound()
+    });
+    // What one policy accepted, another one is asked about once more.
+    breaks::<()>("the specification decides: Allow, not Deny", || Broken {
+        delta: |(), _, delta| {
+            for chain in &mut delta.chains_set {
+                let asks_again = matches!(chain.name.as_str(), "host-in" | "forward-host-in");
+                chain.rules.retain(|rule| !(asks_again && matches!(rule.matches[..], [Match::Mark { .. }])));
+            }
+        },
+        ..sound()
+    });
+    breaks::<()>("from an interface to another the specification decides: Deny, not Allow", || {
+        sound_with(RenderConfig { service_loops: ServiceLoops::Allow, ..RenderConfig::default() })
+    });
     breaks::<()>("from an endpoint to its host", || {
         sound_with(RenderConfig { endpoint_to_host: EndpointToHost::Return, ..RenderConfig::default() })
     });
@@ -195,7 +220,7 @@ fn routes() {
         ..sound()
     });
     // An endpoint that goes takes the interface from whoever has it by now.
-    breaks::<Vec<(EndpointId, InterfaceName)>>("which has no such workload", || Broken {
+    breaks::<Vec<(EndpointId, InterfaceName)>>("depends on what is active, and on nothing before", || Broken {
         event: |known, event| match event {
             Event::EndpointSet { id, endpoint } => {
                 known.push((id.clone(), endpoint.interface));
@@ -301,6 +326,29 @@ fn without_denials(event: &Event) -> Event {
             rules.ingress.retain(|rule| rule.action != Action::Deny);
             rules.egress.retain(|rule| rule.action != Action::Deny);
             Event::PolicySet { id: id.clone(), rules: Arc::new(rules) }
+        }
+        _ => event.clone(),
+    }
+}
+
+/// Staged policies as if they were not.
+fn enforced(event: &Event) -> Event {
+    let id = |id: &PolicyId| {
+        let name = format!("staged-{}", id.0.name().unwrap_or_default());
+        if id.is_staged() { PolicyId(ResourceKey::cluster(Kind::GlobalNetworkPolicy, &name)) } else { id.clone() }
+    };
+    let stack = |stack: &Stack| {
+        let mut stack = stack.clone();
+        stack.tiers.iter_mut().flat_map(|tier| &mut tier.policies).for_each(|policy| *policy = id(policy));
+        Arc::new(stack)
+    };
+    match event {
+        Event::PolicySet { id: policy, rules } => Event::PolicySet { id: id(policy), rules: rules.clone() },
+        Event::PolicyRemoved(policy) => Event::PolicyRemoved(id(policy)),
+        Event::EndpointSet { id, endpoint } => {
+            let (ingress, egress) = (stack(&endpoint.ingress), stack(&endpoint.egress));
+            let endpoint = ActiveEndpoint { ingress, egress, ..ActiveEndpoint::clone(endpoint) };
+            Event::EndpointSet { id: id.clone(), endpoint: Arc::new(endpoint) }
         }
         _ => event.clone(),
     }
