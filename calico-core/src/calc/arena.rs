@@ -1,23 +1,23 @@
 //! Values under the label index's dense integers, found by resource key as well; the key is held once.
 
-use alloc::vec::Vec;
 use core::hash::BuildHasher as _;
 
 use hashbrown::{DefaultHashBuilder, HashTable};
 
+use crate::label::slab::Slots;
 use crate::resource::ResourceKey;
 
 /// The values.
 #[derive(Debug)]
 pub(super) struct Arena<T> {
-    slots: Vec<Option<(ResourceKey, T)>>,
+    slots: Slots<(ResourceKey, T)>,
     table: HashTable<u32>,
     hasher: DefaultHashBuilder,
 }
 
 impl<T> Default for Arena<T> {
     fn default() -> Self {
-        Self { slots: Vec::new(), table: HashTable::new(), hasher: DefaultHashBuilder::default() }
+        Self { slots: Slots::default(), table: HashTable::new(), hasher: DefaultHashBuilder::default() }
     }
 }
 
@@ -30,22 +30,15 @@ impl<T> Arena<T> {
 
     /// Puts a value in under an integer that is free.
     pub(super) fn insert(&mut self, id: u32, key: ResourceKey, value: T) {
-        let position = id as usize;
-        if self.slots.len() <= position {
-            self.slots.resize_with(position + 1, || None);
-        }
         let hash = self.hasher.hash_one(&key);
-        if let Some(slot) = self.slots.get_mut(position) {
-            *slot = Some((key, value));
-        }
+        self.slots.put(id, (key, value));
         let (slots, hasher) = (&self.slots, &self.hasher);
-        let rehash =
-            |id: &u32| slots.get(*id as usize).and_then(Option::as_ref).map_or(0, |(key, _)| hasher.hash_one(key));
+        let rehash = |id: &u32| slots.get(*id).map_or(0, |(key, _)| hasher.hash_one(key));
         self.table.insert_unique(hash, id, rehash);
     }
 
     pub(super) fn remove(&mut self, id: u32) -> Option<(ResourceKey, T)> {
-        let (key, value) = self.slots.get_mut(id as usize)?.take()?;
+        let (key, value) = self.slots.take(id)?;
         if let Ok(found) = self.table.find_entry(self.hasher.hash_one(&key), |other| *other == id) {
             found.remove();
         }
@@ -53,14 +46,14 @@ impl<T> Arena<T> {
     }
 
     pub(super) fn key(&self, id: u32) -> Option<&ResourceKey> {
-        self.slots.get(id as usize)?.as_ref().map(|(key, _)| key)
+        self.slots.get(id).map(|(key, _)| key)
     }
 
     pub(super) fn get(&self, id: u32) -> Option<&T> {
-        self.slots.get(id as usize)?.as_ref().map(|(_, value)| value)
+        self.slots.get(id).map(|(_, value)| value)
     }
 
     pub(super) fn get_mut(&mut self, id: u32) -> Option<&mut T> {
-        self.slots.get_mut(id as usize)?.as_mut().map(|(_, value)| value)
+        self.slots.get_mut(id).map(|(_, value)| value)
     }
 }

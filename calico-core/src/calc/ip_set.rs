@@ -4,9 +4,7 @@
 //! while something refers to it; sets with the same definition are one. Out come whole new sets, member changes of old ones, and
 //! removals. Members are counted, so that two endpoints with one address do not make it flap.
 
-use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
-use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::mem;
 use core::net::IpAddr;
@@ -15,15 +13,17 @@ use hashbrown::HashMap;
 
 use super::admit::{Endpoint, HostEndpoint, NetworkSet};
 use super::arena::Arena;
+use super::contribution::{Contribution, Ports, PortsKey};
 use super::event::{Event, Member, SetId};
 use super::member::{NetMembers, PortMembers, halves};
 use super::rule_scan::{Definition, NamedPort};
+use super::scope::SERVICE_ACCOUNT;
 use crate::label::Index;
 use crate::net::Cidr;
-use crate::resource::{Kind, ResourceKey};
+use crate::resource::{Kind, NAMESPACE_LABEL, ResourceKey};
 
 /// The node.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct IpSets {
     index: Index,
     sets: HashMap<SetId, u32>,
@@ -31,6 +31,7 @@ pub(super) struct IpSets {
     by_selector: HashMap<u32, Set>,
     /// By the index's key of the item.
     entities: Arena<Contribution>,
+    ports: Ports,
     dirty: BTreeSet<u32>,
     departed: BTreeSet<IpAddr>,
 }
@@ -54,25 +55,19 @@ enum Members {
     Port(NamedPort, PortMembers),
 }
 
-/// What an item puts into the sets that it belongs to. Nearly all items have one address and no named port.
-#[derive(Debug, PartialEq, Eq)]
-enum Contribution {
-    Nothing,
-    One(Cidr),
-    Many(Box<Several>),
-}
-
-#[derive(Debug, PartialEq, Eq)]
-struct Several {
-    nets: Box<[Cidr]>,
-    ports: Box<[ItemPort]>,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct ItemPort {
-    name: Arc<str>,
-    protocol: u8,
-    port: u16,
+impl Default for IpSets {
+    fn default() -> Self {
+        Self {
+            // What comes with the place where an endpoint runs.
+            index: Index::with_common(&[NAMESPACE_LABEL, SERVICE_ACCOUNT]),
+            sets: HashMap::new(),
+            by_selector: HashMap::new(),
+            entities: Arena::default(),
+            ports: Ports::default(),
+            dirty: BTreeSet::new(),
+            departed: BTreeSet::new(),
+        }
+    }
 }
 
 impl IpSets {
@@ -80,14 +75,12 @@ impl IpSets {
         let Some((endpoint, object)) = endpoint.and_then(|endpoint| Some((endpoint, endpoint.object()?))) else {
             return self.remove_entity(key);
         };
-        let ports = object.spec.ports.iter().filter(|port| !port.name.is_empty() && port.protocol.has_ports());
-        let ports = ports.map(|port| ItemPort {
-            name: port.name.as_str().into(),
-            protocol: port.protocol.number(),
-            port: port.port,
-        });
-        let addresses: Vec<_> = object.spec.addresses().collect();
-        let contribution = Contribution::new(&addresses, ports.collect());
+        let mut addresses = object.spec.addresses();
+        let ports = self.ports.acquire(&object.spec.ports);
+        let contribution = match (addresses.next(), addresses.next()) {
+            (Some(address), None) => Contribution::new(&[address], ports),
+            _ => Contribution::new(&object.spec.addresses().collect::<Vec<_>>(), ports),
+        };
         self.set_entity(key, endpoint.labels(key), endpoint.profiles(), contribution);
     }
 
@@ -112,7 +105,7 @@ impl IpSets {
         };
         // A namespaced set inherits its namespace's labels, which Kubernetes' namespaces hand down by this profile.
         let profile = key.namespace().map(|namespace| alloc::format!("kns.{namespace}"));
-        let contribution = Contribution::new(&object.spec.nets, Box::default());
+        let contribution = Contribution::new(&object.spec.nets, PortsKey::NONE);
         self.set_entity(key, set.labels(key), profile.as_deref(), contribution);
     }
 
@@ -147,12 +140,14 @@ impl IpSets {
     /// Works out all changes: additions and changes in the first list, removals in the second, each in order of the sets' ids.
     pub(super) fn flush(&mut self) -> (Vec<Event>, Vec<Event>) {
         let mut removed = self.drop_unreferenced();
-        let Self { index, by_selector, entities, dirty, .. } = self;
+        let Self { index, by_selector, entities, ports, dirty, .. } = self;
         index.settle(|change| {
             let set = by_selector.get_mut(&change.selector);
             let Some((set, contribution)) = set.zip(entities.get(change.item)) else { return };
-            set.apply(contribution, change.started);
-            dirty.insert(change.selector);
+            set.apply(contribution, ports, change.started);
+            if set.sent {
+                dirty.insert(change.selector);
+            }
         });
         let dirty = mem::take(&mut self.dirty);
         let mut events: Vec<_> =
@@ -213,22 +208,23 @@ impl IpSets {
 
     /// In all sets that the item is in. The new is added before the old is taken back, so that what stays does not flap.
     fn replace_contribution(&mut self, key: &ResourceKey, item: u32, new: Contribution) {
-        let Some(current) = self.entities.get_mut(item) else { return };
+        let Some(current) = self.entities.get_mut(item) else { return self.ports.release(new.ports()) };
         if *current == new {
-            return;
+            return self.ports.release(new.ports());
         }
         let old = mem::replace(current, new);
         let mut lost = false;
         for selector in self.index.matching(item) {
             let Some(set) = self.by_selector.get_mut(selector) else { continue };
-            set.apply(current, true);
-            lost |= set.apply(&old, false);
+            set.apply(current, &self.ports, true);
+            lost |= set.apply(&old, &self.ports, false);
             self.dirty.insert(*selector);
         }
         if lost && key.kind() == Kind::WorkloadEndpoint {
-            let gone = old.nets().iter().filter(|net| !current.nets().contains(net));
-            self.departed.extend(gone.map(Cidr::address));
+            let gone = old.nets().filter(|net| !current.nets().any(|other| other == *net));
+            self.departed.extend(gone.map(|net| net.address()));
         }
+        self.ports.release(old.ports());
     }
 }
 
@@ -242,7 +238,7 @@ impl Set {
     }
 
     /// Adds a contribution or takes it back; says whether a member went.
-    fn apply(&mut self, contribution: &Contribution, add: bool) -> bool {
+    fn apply(&mut self, contribution: &Contribution, ports: &Ports, add: bool) -> bool {
         let Self { members, changes, sent, .. } = self;
         let mut lost = false;
         let mut show = |member, present: bool| {
@@ -254,12 +250,18 @@ impl Set {
         };
         match members {
             Members::Net(members) => {
-                for net in contribution.nets().iter().copied().flat_map(halves) {
-                    if add { members.add(net, &mut show) } else { members.remove(net, &mut show) }
+                for net in contribution.nets().flat_map(halves) {
+                    match (add, *sent) {
+                        (true, true) => members.add(net, &mut show),
+                        (true, false) => members.gather(net),
+                        (false, _) => members.remove(net, &mut show),
+                    }
                 }
             }
             Members::Port(wanted, members) => {
-                for (address, port) in contribution.ports_like(wanted) {
+                let ports = ports.like(contribution.ports(), wanted);
+                let hosts = contribution.nets().filter(Cidr::is_host).map(|net| net.address());
+                for (address, port) in hosts.flat_map(|host| ports.clone().map(move |port| (host, port))) {
                     let (protocol, port) = (port.protocol, port.port);
                     if add {
                         members.add(address, protocol, port, &mut show);
@@ -275,7 +277,7 @@ impl Set {
     fn take_event(&mut self) -> Option<Event> {
         if !self.sent {
             self.sent = true;
-            let members = match &self.members {
+            let members = match &mut self.members {
                 Members::Net(members) => members.shown(),
                 Members::Port(_, members) => members.shown(),
             };
@@ -288,41 +290,6 @@ impl Set {
         let (added, removed): (Vec<_>, Vec<_>) = changes.into_iter().partition(|(_, present)| *present);
         let members = |changes: Vec<(Member, bool)>| changes.into_iter().map(|(member, _)| member).collect();
         Some(Event::SetChanged { id: self.id, added: members(added), removed: members(removed) })
-    }
-}
-
-impl Contribution {
-    fn new(nets: &[Cidr], ports: Box<[ItemPort]>) -> Self {
-        match nets {
-            [] => Self::Nothing,
-            [net] if ports.is_empty() => Self::One(*net),
-            nets => Self::Many(Box::new(Several { nets: nets.into(), ports })),
-        }
-    }
-
-    fn nets(&self) -> &[Cidr] {
-        match self {
-            Self::Nothing => &[],
-            Self::One(net) => core::slice::from_ref(net),
-            Self::Many(many) => &many.nets,
-        }
-    }
-
-    fn ports(&self) -> &[ItemPort] {
-        match self {
-            Self::Many(many) => &many.ports,
-            Self::Nothing | Self::One(_) => &[],
-        }
-    }
-
-    fn ports_like(&self, wanted: &NamedPort) -> impl Iterator<Item = (IpAddr, &ItemPort)> {
-        let like = |port: &&ItemPort| {
-            wanted.names.binary_search_by(|name| name.as_str().cmp(&port.name)).is_ok()
-                && wanted.protocol.is_none_or(|protocol| protocol == port.protocol)
-        };
-        let ports: Vec<&ItemPort> = self.ports().iter().filter(like).collect();
-        let hosts = self.nets().iter().filter(|net| net.is_host());
-        hosts.flat_map(move |net| ports.clone().into_iter().map(|port| (net.address(), port)))
     }
 }
 

@@ -6,26 +6,44 @@ use core::net::IpAddr;
 use core::ops::Bound;
 
 use super::event::Member;
+use super::hosts::Hosts;
 use crate::net::{Cidr, Family};
 
 /// Prefixes of a set. A prefix that a wider one of the same set covers is not shown: interval sets take no overlaps.
 #[derive(Debug, Default)]
 pub(super) struct NetMembers {
-    counts: BTreeMap<Cidr, u32>,
-    /// How many prefixes there are of each length: looking for a cover asks only for lengths that occur.
+    /// IPv4 addresses.
+    hosts: Hosts,
+    /// Everything else.
+    nets: BTreeMap<Cidr, u32>,
+    /// How many of `nets` there are of each length: looking for a cover asks only for lengths that occur.
     lengths: Vec<(Family, u8, u32)>,
 }
 
 impl NetMembers {
+    /// Counts a contribution of a set that nobody was told of yet.
+    pub(super) fn gather(&mut self, net: Cidr) {
+        match host(&net) {
+            Some(address) => self.hosts.gather(address),
+            None => self.add(net, &mut |_, _| ()),
+        }
+    }
+
     /// Counts a contribution and tells what it changes in what is shown.
     pub(super) fn add(&mut self, net: Cidr, show: &mut impl FnMut(Member, bool)) {
-        let count = self.counts.entry(net).or_default();
-        *count += 1;
-        if *count > 1 {
-            return;
-        }
-        self.count_length(net, true);
-        if self.is_covered(&net) {
+        let new = match host(&net) {
+            Some(address) => self.hosts.add(address),
+            None => {
+                let count = self.nets.entry(net).or_default();
+                *count += 1;
+                let new = *count == 1;
+                if new {
+                    self.count_length(net, true);
+                }
+                new
+            }
+        };
+        if !new || self.is_covered(&net) {
             return;
         }
         for hidden in self.shown_below(net) {
@@ -36,14 +54,11 @@ impl NetMembers {
 
     /// Takes a contribution back and tells what it changes in what is shown.
     pub(super) fn remove(&mut self, net: Cidr, show: &mut impl FnMut(Member, bool)) {
-        let Some(count) = self.counts.get_mut(&net) else { return };
-        *count -= 1;
-        if *count > 0 {
-            return;
-        }
-        self.counts.remove(&net);
-        self.count_length(net, false);
-        if self.is_covered(&net) {
+        let last = match host(&net) {
+            Some(address) => self.hosts.remove(address),
+            None => self.remove_net(net),
+        };
+        if !last || self.is_covered(&net) {
             return;
         }
         show(Member::Net(net), false);
@@ -53,14 +68,25 @@ impl NetMembers {
     }
 
     /// Everything that is shown, sorted.
-    pub(super) fn shown(&self) -> Vec<Member> {
-        let mut shown: Vec<Cidr> = Vec::with_capacity(self.counts.len());
-        for net in self.counts.keys() {
-            if !shown.last().is_some_and(|last| last.covers(net)) {
-                shown.push(*net);
+    pub(super) fn shown(&mut self) -> Vec<Member> {
+        let mut widest: Vec<Cidr> = Vec::new();
+        for net in self.nets.keys() {
+            if !widest.last().is_some_and(|last| last.covers(net)) {
+                widest.push(*net);
             }
         }
-        shown.into_iter().map(Member::Net).collect()
+        self.with_hosts(&widest, (0, u32::MAX)).into_iter().map(Member::Net).collect()
+    }
+
+    fn remove_net(&mut self, net: Cidr) -> bool {
+        let Some(count) = self.nets.get_mut(&net) else { return false };
+        *count -= 1;
+        let last = *count == 0;
+        if last {
+            self.nets.remove(&net);
+            self.count_length(net, false);
+        }
+        last
     }
 
     fn count_length(&mut self, net: Cidr, more: bool) {
@@ -77,19 +103,18 @@ impl NetMembers {
     fn is_covered(&self, net: &Cidr) -> bool {
         let wider = self.lengths.iter().filter(|(family, length, _)| *family == net.family() && *length < net.length());
         let mut covers = wider.filter_map(|(_, length, _)| Cidr::new(net.address(), *length));
-        covers.any(|cover| self.counts.contains_key(&cover))
+        covers.any(|cover| self.nets.contains_key(&cover))
     }
 
     /// The widest prefixes strictly inside `net`: those that are shown when `net` is not. Order is by address, then by length, so
     /// after each of them the search goes on behind its last address.
-    fn shown_below(&self, net: Cidr) -> Vec<Cidr> {
-        let longer = |entry: &(Family, u8, u32)| entry.0 == net.family() && entry.1 > net.length();
-        if !self.lengths.iter().any(longer) {
+    fn shown_below(&mut self, net: Cidr) -> Vec<Cidr> {
+        if net.is_host() {
             return Vec::new();
         }
         let mut shown = Vec::new();
         let mut from = Bound::Excluded(net);
-        while let Some((next, _)) = self.counts.range((from, Bound::Unbounded)).next() {
+        while let Some((next, _)) = self.nets.range((from, Bound::Unbounded)).next() {
             if !net.covers(next) {
                 break;
             }
@@ -97,7 +122,42 @@ impl NetMembers {
             // Nothing sorts between the host prefix of the last address and the first prefix behind it.
             from = Bound::Excluded(Cidr::host(next.bounds().1));
         }
-        shown
+        match net.bounds() {
+            (IpAddr::V4(first), IpAddr::V4(last)) => self.with_hosts(&shown, (first.into(), last.into())),
+            _ => shown,
+        }
+    }
+
+    /// Prefixes that do not overlap, and the IPv4 addresses beside them within bounds, in order.
+    fn with_hosts(&mut self, nets: &[Cidr], (first, last): (u32, u32)) -> Vec<Cidr> {
+        let mut all = Vec::new();
+        let mut first = u64::from(first);
+        let v4 = nets.partition_point(|net| net.family() == Family::V4);
+        for net in nets.iter().take(v4) {
+            let (IpAddr::V4(start), IpAddr::V4(end)) = net.bounds() else { continue };
+            all.extend(self.between(first, u32::from(start).into()));
+            all.push(*net);
+            first = u64::from(u32::from(end)) + 1;
+        }
+        all.extend(self.between(first, u64::from(last) + 1));
+        all.extend(nets.iter().skip(v4));
+        all
+    }
+
+    /// Addresses from the first to before the end; both may lie behind all addresses.
+    fn between(&mut self, first: u64, end: u64) -> impl Iterator<Item = Cidr> {
+        let bounds = u32::try_from(first).ok().zip(end.checked_sub(1).and_then(|last| u32::try_from(last).ok()));
+        let bounds = bounds.filter(|(first, last)| first <= last);
+        let hosts = bounds.map(|(first, last)| self.hosts.between(first, last));
+        hosts.into_iter().flatten().map(|address| Cidr::host(IpAddr::V4(address.into())))
+    }
+}
+
+/// The address of an IPv4 host prefix.
+fn host(net: &Cidr) -> Option<u32> {
+    match net.address() {
+        IpAddr::V4(address) if net.is_host() => Some(address.into()),
+        _ => None,
     }
 }
 
@@ -152,17 +212,20 @@ mod tests {
 
     fn nets() -> impl Strategy<Value = Cidr> {
         let v4 =
-            (0..16u32, 26..=32u8).prop_map(|(address, length)| (IpAddr::V4((0x0a00_0000 + address).into()), length));
+            (0..16u32, 26..=32u8).prop_map(|(address, length)| (IpAddr::V4((0xffff_fff0 + address).into()), length));
         let v6 = (0..4u128, 125..=128u8).prop_map(|(address, length)| (IpAddr::V6(address.into()), length));
         prop_oneof![v4, v6].prop_map(|(address, length)| Cidr::new(address, length).unwrap())
     }
 
     proptest! {
         #[test]
-        fn shows_exactly_the_widest(steps in prop::collection::vec((nets(), any::<bool>()), 1..60)) {
+        fn shows_exactly_the_widest(
+            mut held in prop::collection::vec(nets(), 0..20),
+            steps in prop::collection::vec((nets(), any::<bool>()), 1..60),
+        ) {
             let mut members = NetMembers::default();
-            let mut held: Vec<Cidr> = Vec::new();
-            let mut shown = BTreeSet::new();
+            held.iter().for_each(|net| members.gather(*net));
+            let mut shown: BTreeSet<Member> = members.shown().into_iter().collect();
             for (net, add) in steps {
                 let mut show = |member, present| {
                     let changed = if present { shown.insert(member) } else { shown.remove(&member) };

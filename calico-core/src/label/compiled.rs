@@ -3,17 +3,10 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use super::interner::{Interner, Symbol};
+use super::interner::Symbol;
+use super::projection::value_of;
+use super::strings::{Label, Strings};
 use crate::selector::{Node, Restriction, Selector, Test};
-
-/// Labels as an index sees them: sorted by name.
-pub(super) type Labels = [(Symbol, Symbol)];
-
-/// The value of a label.
-pub(super) fn value_of(pairs: &Labels, name: Symbol) -> Option<Symbol> {
-    let position = pairs.binary_search_by_key(&name, |pair| pair.0).ok()?;
-    pairs.get(position).map(|pair| pair.1)
-}
 
 /// A selector whose names and values are symbols. Negative comparisons are negated positive ones, which makes them true where
 /// the label is absent, as the language demands.
@@ -54,22 +47,43 @@ pub(super) struct Compiled {
 }
 
 impl Compiled {
-    pub(super) fn new(selector: &Selector, strings: &mut Interner) -> Self {
+    pub(super) fn new(selector: &Selector, strings: &mut Strings) -> Self {
         let condition = compile(selector.root(), strings);
         Self { condition, anchor: anchor(selector, strings), settled: false }
     }
 
-    pub(super) fn matches(&self, pairs: &Labels, strings: &Interner) -> bool {
-        self.condition.matches(pairs, strings)
+    pub(super) fn matches(&self, labels: &[Label], strings: &Strings) -> bool {
+        self.condition.matches(labels, strings)
     }
 
-    pub(super) fn release(self, strings: &mut Interner) {
+    pub(super) fn release(self, strings: &mut Strings) {
         self.condition.release(strings);
-        self.anchor
-            .name()
-            .into_iter()
-            .chain(self.anchor.values().iter().copied())
-            .for_each(|symbol| strings.release(symbol));
+        self.anchor.name().into_iter().for_each(|name| strings.names.release(name));
+        self.anchor.values().iter().for_each(|value| strings.values.release(*value));
+    }
+
+    /// Tells what it uses of labels, a thing as often as it does. Everything that its anchor names is among that.
+    pub(super) fn visit(&self, tell: &mut impl FnMut(Use)) {
+        self.condition.visit(tell);
+    }
+}
+
+/// One thing that a selector uses of labels.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Use {
+    /// Whether there is a label of that name.
+    Name(Symbol),
+    /// Whether it has that value.
+    Value(Symbol, Symbol),
+    /// The text of its value.
+    Text(Symbol),
+}
+
+impl Use {
+    pub(super) const fn name(self) -> Symbol {
+        match self {
+            Self::Name(name) | Self::Value(name, _) | Self::Text(name) => name,
+        }
     }
 }
 
@@ -90,20 +104,22 @@ impl Anchor {
     }
 }
 
-fn compile(node: &Node, strings: &mut Interner) -> Condition {
+fn compile(node: &Node, strings: &mut Strings) -> Condition {
     match node {
         Node::All | Node::Global => Condition::Always,
-        Node::Has(name) => Condition::Has(strings.acquire(name)),
+        Node::Has(name) => Condition::Has(strings.names.acquire(name)),
         Node::Test(name, test) => {
-            let name = strings.acquire(name);
+            let name = strings.names.acquire(name);
             let mut set = |values: &[alloc::sync::Arc<str>]| {
-                let mut symbols: Vec<Symbol> = values.iter().map(|value| strings.acquire(value)).collect();
+                let mut symbols: Vec<Symbol> = values.iter().map(|value| strings.values.acquire(value)).collect();
                 symbols.sort_unstable();
                 Condition::In(name, symbols.into())
             };
             match test {
-                Test::Equal(value) => Condition::Equal(name, strings.acquire(value)),
-                Test::NotEqual(value) => Condition::Not(Box::new(Condition::Equal(name, strings.acquire(value)))),
+                Test::Equal(value) => Condition::Equal(name, strings.values.acquire(value)),
+                Test::NotEqual(value) => {
+                    Condition::Not(Box::new(Condition::Equal(name, strings.values.acquire(value))))
+                }
                 Test::In(values) => set(values),
                 Test::NotIn(values) => Condition::Not(Box::new(set(values))),
                 Test::Contains(_) | Test::StartsWith(_) | Test::EndsWith(_) => {
@@ -118,50 +134,63 @@ fn compile(node: &Node, strings: &mut Interner) -> Condition {
 }
 
 /// Fewest values first, then presence of any label.
-fn anchor(selector: &Selector, strings: &mut Interner) -> Anchor {
+fn anchor(selector: &Selector, strings: &mut Strings) -> Anchor {
     let restrictions = selector.restrictions();
     if restrictions.values().any(Restriction::is_unsatisfiable) {
         return Anchor::Never;
     }
     let by_values = restrictions.iter().filter_map(|(name, restriction)| Some((name, restriction.values.as_ref()?)));
     if let Some((name, values)) = by_values.min_by_key(|(_, values)| values.len()) {
-        let name = strings.acquire(name);
+        let name = strings.names.acquire(name);
         return match &**values {
-            [value] => Anchor::Value(name, strings.acquire(value)),
-            values => Anchor::Values(name, values.iter().map(|value| strings.acquire(value)).collect()),
+            [value] => Anchor::Value(name, strings.values.acquire(value)),
+            values => Anchor::Values(name, values.iter().map(|value| strings.values.acquire(value)).collect()),
         };
     }
     match restrictions.iter().find(|(_, restriction)| restriction.present) {
-        Some((name, _)) => Anchor::Present(strings.acquire(name)),
+        Some((name, _)) => Anchor::Present(strings.names.acquire(name)),
         None => Anchor::None,
     }
 }
 
 impl Condition {
-    fn matches(&self, pairs: &Labels, strings: &Interner) -> bool {
+    fn matches(&self, labels: &[Label], strings: &Strings) -> bool {
         match self {
             Self::Always => true,
-            Self::Has(name) => value_of(pairs, *name).is_some(),
-            Self::Equal(name, operand) => value_of(pairs, *name) == Some(*operand),
-            Self::In(name, values) => value_of(pairs, *name).is_some_and(|value| values.binary_search(&value).is_ok()),
-            Self::Text(name, test) => test.matches(value_of(pairs, *name).map(|value| strings.text(value))),
-            Self::Not(operand) => !operand.matches(pairs, strings),
-            Self::And(operands) => operands.iter().all(|operand| operand.matches(pairs, strings)),
-            Self::Or(operands) => operands.iter().any(|operand| operand.matches(pairs, strings)),
+            Self::Has(name) => value_of(labels, *name).is_some(),
+            Self::Equal(name, operand) => value_of(labels, *name) == Some(*operand),
+            Self::In(name, values) => value_of(labels, *name).is_some_and(|value| values.binary_search(&value).is_ok()),
+            Self::Text(name, test) => test.matches(value_of(labels, *name).map(|value| strings.values.text(value))),
+            Self::Not(operand) => !operand.matches(labels, strings),
+            Self::And(operands) => operands.iter().all(|operand| operand.matches(labels, strings)),
+            Self::Or(operands) => operands.iter().any(|operand| operand.matches(labels, strings)),
         }
     }
 
-    fn release(&self, strings: &mut Interner) {
+    fn visit(&self, tell: &mut impl FnMut(Use)) {
         match self {
             Self::Always => {}
-            Self::Has(name) | Self::Text(name, _) => strings.release(*name),
-            Self::Equal(name, value) => {
-                strings.release(*name);
-                strings.release(*value);
-            }
+            Self::Has(name) => tell(Use::Name(*name)),
+            Self::Text(name, _) => tell(Use::Text(*name)),
+            Self::Equal(name, value) => tell(Use::Value(*name, *value)),
             Self::In(name, values) => {
-                strings.release(*name);
-                values.iter().for_each(|value| strings.release(*value));
+                tell(Use::Name(*name));
+                values.iter().for_each(|value| tell(Use::Value(*name, *value)));
+            }
+            Self::Not(operand) => operand.visit(tell),
+            Self::And(operands) | Self::Or(operands) => operands.iter().for_each(|operand| operand.visit(tell)),
+        }
+    }
+
+    /// Gives up the symbols that it was compiled with.
+    fn release(&self, strings: &mut Strings) {
+        match self {
+            Self::Always => {}
+            Self::Has(name) | Self::Text(name, _) => strings.names.release(*name),
+            Self::Equal(name, value) => strings.release((*name, *value)),
+            Self::In(name, values) => {
+                strings.names.release(*name);
+                values.iter().for_each(|value| strings.values.release(*value));
             }
             Self::Not(operand) => operand.release(strings),
             Self::And(operands) | Self::Or(operands) => {

@@ -1,21 +1,22 @@
-//! Sets of small integers that are mostly tiny: a few in place, more in a vector, many in a hash table.
+//! Sets of small integers that are mostly tiny: two in place, more in a vector, many in a hash table.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use hashbrown::HashSet;
 
-/// As many as fit where a vector's header would be.
-const FEW: usize = 4;
+/// As many as fit beside the tag in two words.
+const FEW: usize = 2;
 
 /// Beyond this many the vector's linear search costs more than hashing.
 const MANY: usize = 32;
 
 /// A set of integers.
 #[derive(Debug)]
+#[expect(clippy::box_collection, reason = "most sets are tiny, and there are very many")]
 pub(crate) enum IdSet {
     Few { length: u8, ids: [u32; FEW] },
-    Some(Vec<u32>),
+    Some(Box<Vec<u32>>),
     Many(Box<HashSet<u32>>),
 }
 
@@ -36,7 +37,7 @@ impl IdSet {
                     *slot = id;
                     *length += 1;
                 }
-                None => *self = Self::Some(ids.iter().copied().chain([id]).collect()),
+                None => *self = Self::Some(Box::new(ids.iter().copied().chain([id]).collect())),
             },
             Self::Some(ids) if ids.len() < MANY => ids.push(id),
             Self::Some(ids) => *self = Self::Many(Box::new(ids.drain(..).chain([id]).collect())),

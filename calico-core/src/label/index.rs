@@ -1,16 +1,20 @@
-//! The index itself.
+//! The index itself: taking changes in. They are worked out in `settle`.
 
 use alloc::vec::Vec;
 use core::mem;
 
-use super::class::{Classes, NONE};
-use super::compiled::{Compiled, Labels};
+use super::class::Class;
+use super::compiled::Compiled;
 use super::interner::Symbol;
-use super::item::Items;
+use super::item::{Items, List};
 use super::key_index::KeyIndex;
-use super::pair::Pairs;
+use super::label_set::{Holder, Kin, Own};
 use super::parent::Parents;
+use super::projection::{Projections, UNKNOWN, overlay};
+use super::raw;
 use super::slab::Slab;
+use super::store::Store;
+use super::strings::Strings;
 use crate::selector::Selector;
 
 /// That an item began or ceased to match a selector.
@@ -31,29 +35,49 @@ pub struct Match {
 /// last settling, each once. Removals take effect at once and are *not* reported as stopped matches: whoever removes an item
 /// asks for [`Index::matching`] first, and whoever removes a selector forgets all it collected for it.
 ///
-/// Cost of a change: the labels of the item, plus the selectors that one of its labels makes candidates. Items with equal own
-/// labels and parents are evaluated once. A selector on a label name that no other selector uses costs one pass over the
-/// distinct label sets, shared by all that come in one settling.
+/// Cost of a change: the labels of the item, plus the selectors that one of its labels makes candidates. Items of which selectors see
+/// the same are evaluated once. A selector that mentions a value for the first time costs the label sets that have the value, and one
+/// that uses a label name for the first time one pass over the distinct label sets, shared by all that come in one settling.
 #[derive(Debug, Default)]
 pub struct Index {
-    pairs: Pairs,
-    classes: Classes,
-    parents: Parents,
-    names: KeyIndex,
-    selectors: Slab<Compiled>,
-    items: Items,
-    new_selectors: Vec<u32>,
-    new_classes: Vec<u32>,
-    changed_parents: Vec<u32>,
-    moved: Vec<u32>,
-    content: Vec<u32>,
+    pub(super) strings: Strings,
+    pub(super) owns: Store<Own>,
+    pub(super) kins: Store<Kin>,
+    pub(super) parents: Parents,
+    pub(super) projections: Projections,
+    pub(super) classes: Store<Class>,
+    pub(super) names: KeyIndex,
+    pub(super) selectors: Slab<Compiled>,
+    pub(super) items: Items,
+    pub(super) new_selectors: Vec<u32>,
+    pub(super) changed_parents: Vec<u32>,
+    pub(super) moved: Vec<u32>,
+    /// Names of labels that are of the kin.
+    common: Vec<Symbol>,
+    scratch: Scratch,
+}
+
+/// Room for what is written before it is known whether it is there already.
+#[derive(Debug, Default)]
+struct Scratch {
+    own: Vec<u8>,
+    common: Vec<u8>,
+    parents: Vec<u32>,
+    kin: Vec<u8>,
 }
 
 impl Index {
+    /// An index of items of which many have the labels of those names in common. That makes no difference but in memory.
+    pub fn with_common(names: &[&str]) -> Self {
+        let mut index = Self::default();
+        index.common = names.iter().map(|name| index.strings.names.acquire(name)).collect();
+        index
+    }
+
     /// Adds a selector; it matches nothing before the next settling.
     pub fn add_selector(&mut self, selector: &Selector) -> u32 {
-        let compiled = Compiled::new(selector, &mut self.pairs.strings);
-        self.names.reserve(&compiled.anchor);
+        let compiled = Compiled::new(selector, &mut self.strings);
+        self.names.reserve(&compiled);
         let key = self.selectors.insert(compiled);
         self.new_selectors.push(key);
         key
@@ -64,15 +88,15 @@ impl Index {
         let Some(compiled) = self.selectors.remove(key) else { return };
         if compiled.settled {
             let candidates = self.names.classes_for(&compiled.anchor);
-            for class in candidates.unwrap_or_else(|| self.evaluated_classes()) {
+            for class in candidates.unwrap_or_else(|| self.all_classes()) {
                 let Some(class) = self.classes.get_mut(class) else { continue };
                 if class.matching.binary_search(&key).is_ok() {
                     class.matching = class.matching.iter().copied().filter(|other| *other != key).collect();
                 }
             }
         }
-        self.names.remove_selector(key, &compiled.anchor);
-        compiled.release(&mut self.pairs.strings);
+        self.names.remove_selector(key, &compiled);
+        compiled.release(&mut self.strings);
     }
 
     /// Adds an item; it matches nothing before the next settling.
@@ -81,8 +105,9 @@ impl Index {
         labels: impl IntoIterator<Item = (&'a str, &'a str)>,
         parents: impl IntoIterator<Item = &'a str>,
     ) -> u32 {
-        let class = self.class_of(labels, parents);
-        let key = self.items.insert(class);
+        let (own, kin) = self.take_in(labels, parents);
+        let key = self.items.insert(own, kin);
+        self.join(key, own, kin);
         self.moved.push(key);
         key
     }
@@ -94,294 +119,177 @@ impl Index {
         labels: impl IntoIterator<Item = (&'a str, &'a str)>,
         parents: impl IntoIterator<Item = &'a str>,
     ) {
-        let class = self.class_of(labels, parents);
-        let Some(item) = self.items.get_mut(key) else { return self.release_class(class) };
-        let former = mem::replace(&mut item.current, class);
-        // The reported class keeps its hold until the next settling; every other class that was left, or entered twice, goes.
-        match (former == item.reported, class == item.reported) {
-            (true, true) => self.release_class(class),
-            (true, false) => self.moved.push(key),
-            (false, true) => {
-                self.release_class(former);
-                self.release_class(class);
-            }
-            (false, false) => self.release_class(former),
+        let (own, kin) = self.take_in(labels, parents);
+        let Some(item) = self.items.get_mut(key) else {
+            self.release_own(own);
+            return self.release_kin(kin);
+        };
+        let former = (mem::replace(&mut item.own, own), mem::replace(&mut item.kin, kin));
+        if former == (own, kin) {
+            self.release_own(own);
+            return self.release_kin(kin);
         }
+        self.part(key, former.0, former.1);
+        self.join(key, own, kin);
+        self.moved.push(key);
     }
 
     /// Removes an item with all its matches.
     pub fn remove_item(&mut self, key: u32) {
         let Some(item) = self.items.get(key).copied() else { return };
-        if item.reported != item.current {
-            self.release_class(item.current);
-        }
-        self.leave(key, item.reported);
+        self.leave_class(key, item.class);
+        self.part(key, item.own, item.kin);
         self.items.remove(key);
     }
 
     /// Selectors that an item has been reported to match, sorted.
     pub fn matching(&self, item: u32) -> &[u32] {
-        let class = self.items.get(item).and_then(|item| self.classes.get(item.reported));
+        let class = self.items.get(item).and_then(|item| self.classes.get(item.class));
         class.map_or(&[], |class| &class.matching)
     }
 
     /// Sets the labels that a parent hands down; `None` when it does not exist.
     pub fn set_parent<'a>(&mut self, name: &str, labels: Option<impl IntoIterator<Item = (&'a str, &'a str)>>) {
-        let labels = labels.map(|labels| {
-            let mut pairs = Vec::new();
-            self.pairs.acquire_all(labels, &mut pairs);
-            pairs.into_boxed_slice()
-        });
         let key = self.parent_of(name);
-        match self.parents.pending.insert(key, labels) {
-            Some(former) => self.pairs.release_all(former.unwrap_or_default()),
-            None => self.changed_parents.push(key),
+        let labels = labels.map(|labels| {
+            let raw = &mut self.scratch.own;
+            raw.clear();
+            labels.into_iter().for_each(|(name, value)| raw::write(raw, self.strings.names.acquire(name), value));
+            raw.as_slice().into()
+        });
+        let Some(parent) = self.parents.slab.get_mut(key) else { return };
+        let former = mem::replace(&mut parent.labels, labels).unwrap_or_default();
+        if mem::replace(&mut parent.settled, false) {
+            self.names.unpost_holder(Holder::Parent(key).raw(), &former);
+            self.changed_parents.push(key);
         }
+        raw::release(&former, &mut self.strings.names);
     }
 
-    /// Works out all changes and reports what they started and stopped.
-    pub fn settle(&mut self, mut report: impl FnMut(Match)) {
-        self.settle_parents(&mut report);
-        self.complete_names();
-        self.settle_new_classes();
-        self.settle_new_selectors(&mut report);
-        self.settle_items(&mut report);
-    }
-
-    fn settle_parents(&mut self, report: &mut impl FnMut(Match)) {
-        let changed = mem::take(&mut self.changed_parents);
-        let mut affected: Vec<u32> = changed
-            .iter()
-            .filter_map(|key| self.parents.slab.get(*key))
-            .flat_map(|parent| parent.classes.iter())
-            .collect();
-        affected.sort_unstable();
-        affected.dedup();
-        affected.retain(|class| self.classes.get(*class).is_some_and(|class| class.evaluated));
-        let mut labels = Vec::new();
-        for class in &affected {
-            self.effective(*class, &mut labels);
-            self.names.unpost(*class, &labels);
-        }
-        for key in changed {
-            let Some(new) = self.parents.pending.remove(&key) else { continue };
-            let Some(parent) = self.parents.slab.get_mut(key) else { continue };
-            let former = mem::replace(&mut parent.labels, new);
-            self.pairs.release_all(former.unwrap_or_default());
-            self.forget_parent(key);
-        }
-        for key in affected {
-            self.effective(key, &mut labels);
-            self.names.post(key, &labels);
-            let matching = self.evaluate(&labels);
-            let Some(class) = self.classes.get_mut(key) else { continue };
-            let former = mem::replace(&mut class.matching, matching.into());
-            for item in self.items.of(class) {
-                report_difference(item, &former, &class.matching, report);
-            }
-        }
-    }
-
-    /// One pass over the distinct label sets for all names that selectors began to use.
-    fn complete_names(&mut self) {
-        if !self.names.is_incomplete() {
-            return;
-        }
-        let mut labels = Vec::new();
-        for (key, class) in self.classes.iter().filter(|(_, class)| class.evaluated) {
-            self.parents.effective(class, &self.pairs, &mut labels);
-            self.names.complete_with(key, &labels);
-        }
-        self.names.completed();
-    }
-
-    fn settle_new_classes(&mut self) {
-        let mut labels = Vec::new();
-        for key in mem::take(&mut self.new_classes) {
-            if self.classes.get(key).is_none_or(|class| class.evaluated) {
-                continue;
-            }
-            self.effective(key, &mut labels);
-            self.names.post(key, &labels);
-            let matching = self.evaluate(&labels);
-            if let Some(class) = self.classes.get_mut(key) {
-                class.matching = matching.into();
-                class.evaluated = true;
-            }
-        }
-    }
-
-    fn settle_new_selectors(&mut self, report: &mut impl FnMut(Match)) {
-        let mut labels = Vec::new();
-        for key in mem::take(&mut self.new_selectors) {
-            // It may be gone, or stand in the list twice because its key was used again.
-            let Some(selector) = self.selectors.get_mut(key).filter(|selector| !selector.settled) else { continue };
-            selector.settled = true;
-            let Some(selector) = self.selectors.get(key) else { continue };
-            self.names.add_selector(key, &selector.anchor);
-            let candidates = self.names.classes_for(&selector.anchor);
-            for class in candidates.unwrap_or_else(|| self.evaluated_classes()) {
-                let Some(class) = self.classes.get_mut(class) else { continue };
-                self.parents.effective(class, &self.pairs, &mut labels);
-                if !selector.matches(&labels, &self.pairs.strings) {
-                    continue;
-                }
-                if let Err(position) = class.matching.binary_search(&key) {
-                    let mut matching = mem::take(&mut class.matching).into_vec();
-                    matching.insert(position, key);
-                    class.matching = matching.into();
-                    self.items.of(class).for_each(|item| report(Match { selector: key, item, started: true }));
-                }
-            }
-        }
-    }
-
-    fn settle_items(&mut self, report: &mut impl FnMut(Match)) {
-        for key in mem::take(&mut self.moved) {
-            let Some(item) = self.items.get(key).copied() else { continue };
-            // It went back, or stands in the list twice.
-            if item.reported == item.current {
-                continue;
-            }
-            let matching = |class: u32| self.classes.get(class).map_or(&[][..], |class| &class.matching);
-            report_difference(key, matching(item.reported), matching(item.current), report);
-            self.leave(key, item.reported);
-            if let Some(class) = self.classes.get_mut(item.current) {
-                self.items.link(key, class);
-            }
-            if let Some(item) = self.items.get_mut(key) {
-                item.reported = item.current;
-            }
-        }
-    }
-
-    /// Takes an item out of its reported class.
-    fn leave(&mut self, item: u32, reported: u32) {
-        let Some(class) = self.classes.get_mut(reported) else { return };
-        self.items.unlink(item, class);
-        self.release_class(reported);
-    }
-
-    fn evaluate(&self, labels: &Labels) -> Vec<u32> {
-        let mut matching = Vec::new();
-        self.names.selectors_for(labels, &mut matching);
-        matching.retain(|key| self.selectors.get(*key).is_some_and(|one| one.matches(labels, &self.pairs.strings)));
-        matching.sort_unstable();
-        matching
-    }
-
-    fn effective(&self, class: u32, out: &mut Vec<(Symbol, Symbol)>) {
-        out.clear();
-        if let Some(class) = self.classes.get(class) {
-            self.parents.effective(class, &self.pairs, out);
-        }
-    }
-
-    fn evaluated_classes(&self) -> Vec<u32> {
-        self.classes.iter().filter(|(_, class)| class.evaluated).map(|(key, _)| key).collect()
-    }
-
-    /// The class of such items, held once more.
-    fn class_of<'a>(
+    /// Raw labels and kin, each held once more.
+    fn take_in<'a>(
         &mut self,
         labels: impl IntoIterator<Item = (&'a str, &'a str)>,
         parents: impl IntoIterator<Item = &'a str>,
-    ) -> u32 {
-        let mut own = Vec::new();
-        self.pairs.acquire_all(labels, &mut own);
-        let mut content = mem::take(&mut self.content);
-        content.extend(own.iter().map(|pair| pair.raw()));
-        content.extend(parents.into_iter().map(|name| self.parent_of(name)));
-        let length = u32::try_from(own.len()).unwrap_or(NONE);
-        let key = match self.classes.find(&content, length) {
-            Some(key) => {
-                self.pairs.release_all(own);
-                key
-            }
-            None => {
-                let key = self.classes.insert(&content, length);
-                for parent in content.iter().skip(own.len()) {
-                    if let Some(parent) = self.parents.slab.get_mut(*parent) {
-                        parent.classes.insert(key);
-                    }
-                }
-                self.new_classes.push(key);
-                key
-            }
-        };
-        if let Some(class) = self.classes.get_mut(key) {
-            class.references += 1;
+    ) -> (u32, u32) {
+        let mut scratch = mem::take(&mut self.scratch);
+        scratch.clear();
+        for (name, value) in labels {
+            let name = self.strings.names.acquire(name);
+            let out = if self.common.contains(&name) { &mut scratch.common } else { &mut scratch.own };
+            raw::write(out, name, value);
         }
-        content.clear();
-        self.content = content;
-        key
+        scratch.parents.extend(parents.into_iter().map(|name| self.parent_of(name)));
+        raw::write_kin(&mut scratch.kin, &scratch.common, &scratch.parents);
+        let (own, new) = self.owns.acquire(&scratch.own, || Own::new(&scratch.own));
+        if !new {
+            raw::release(&scratch.own, &mut self.strings.names);
+        }
+        let (kin, new) = self.kins.acquire(&scratch.kin, || Kin::new(&scratch.kin));
+        if new {
+            scratch.parents.iter().for_each(|parent| self.parents.named_by(*parent, kin));
+        } else {
+            raw::release(&scratch.common, &mut self.strings.names);
+        }
+        self.scratch = scratch;
+        (own, kin)
     }
 
-    /// Gives one hold of a class up; the last one forgets it.
-    fn release_class(&mut self, key: u32) {
-        let Some(class) = self.classes.get_mut(key) else { return };
-        class.references -= 1;
-        if class.references > 0 {
-            return;
+    /// Puts an item into the lists of its labels and of its kin.
+    fn join(&mut self, key: u32, own: u32, kin: u32) {
+        if let Some(own) = self.owns.get_mut(own) {
+            self.items.link(key, List::Own, &mut own.first);
         }
-        let mut labels = Vec::new();
-        self.effective(key, &mut labels);
-        let Some(class) = self.classes.remove(key) else { return };
-        if class.evaluated {
-            self.names.unpost(key, &labels);
+        if let Some(kin) = self.kins.get_mut(kin) {
+            self.items.link(key, List::Kin, &mut kin.first);
         }
-        self.pairs.release_all(class.own());
-        for parent in class.parents() {
-            if let Some(parent) = self.parents.slab.get_mut(*parent) {
-                parent.classes.remove(key);
+    }
+
+    /// Undoes [`Self::join`] and [`Self::take_in`].
+    fn part(&mut self, key: u32, own: u32, kin: u32) {
+        if let Some(own) = self.owns.get_mut(own) {
+            self.items.unlink(key, List::Own, &mut own.first);
+        }
+        if let Some(kin) = self.kins.get_mut(kin) {
+            self.items.unlink(key, List::Kin, &mut kin.first);
+        }
+        self.release_own(own);
+        self.release_kin(kin);
+    }
+
+    fn release_own(&mut self, key: u32) {
+        let Some(own) = self.owns.release(key) else { return };
+        if own.projection != UNKNOWN {
+            self.names.unpost_holder(Holder::Own(key).raw(), &own.labels);
+            self.projections.release(own.projection, &mut self.strings);
+        }
+        raw::release(&own.labels, &mut self.strings.names);
+    }
+
+    fn release_kin(&mut self, key: u32) {
+        let Some(kin) = self.kins.release(key) else { return };
+        if kin.projection != UNKNOWN {
+            self.names.unpost_holder(Holder::Kin(key).raw(), kin.labels());
+            self.projections.release(kin.projection, &mut self.strings);
+        }
+        raw::release(kin.labels(), &mut self.strings.names);
+        for parent in kin.parents() {
+            if let Some(parent) = self.parents.slab.get_mut(parent) {
+                parent.kins.remove(key);
             }
-            self.forget_parent(*parent);
+            self.forget_parent(parent);
         }
+    }
+
+    /// Takes an item out of its class, and forgets the class with its last one.
+    pub(super) fn leave_class(&mut self, item: u32, class: u32) {
+        let Some(found) = self.classes.get_mut(class) else { return };
+        self.items.unlink(item, List::Class, &mut found.first);
+        let Some(Class { seen, .. }) = self.classes.release(class) else { return };
+        let mut labels = Vec::new();
+        overlay(self.projections.labels(seen.0), self.projections.labels(seen.1), &mut labels);
+        self.names.unpost_class(class, &labels);
+        self.projections.release(seen.0, &mut self.strings);
+        self.projections.release(seen.1, &mut self.strings);
+    }
+
+    pub(super) fn all_classes(&self) -> Vec<u32> {
+        self.classes.iter().map(|(key, _)| key).collect()
     }
 
     fn parent_of(&mut self, name: &str) -> u32 {
-        let name = self.pairs.strings.acquire(name);
+        let name = self.strings.names.acquire(name);
         let (key, new) = self.parents.intern(name);
         if !new {
-            self.pairs.strings.release(name);
+            self.strings.names.release(name);
         }
         key
     }
 
-    fn forget_parent(&mut self, key: u32) {
-        if let Some(name) = self.parents.forget_unused(key) {
-            self.pairs.strings.release(name);
-        }
+    pub(super) fn forget_parent(&mut self, key: u32) {
+        let Some(name) = self.parents.forget_unused(key) else { return };
+        self.strings.names.release(name);
     }
 
-    /// Strings, classes and items that are held: zero of each once everything is removed.
+    /// Strings, classes, items, label sets and projections that are held: none once everything is removed.
     #[cfg(test)]
-    pub(super) fn held(&self) -> (usize, usize, usize) {
-        (self.pairs.strings.len(), self.classes.iter().count(), self.items.count())
+    pub(super) fn held(&self) -> [usize; 6] {
+        [
+            self.strings.names.len() - self.common.len(),
+            self.strings.values.len(),
+            self.classes.iter().count(),
+            self.items.count(),
+            self.owns.iter().count() + self.kins.iter().count(),
+            self.projections.count(),
+        ]
     }
 }
 
-/// Merges two sorted lists of selectors and reports what only one of them has.
-fn report_difference(item: u32, former: &[u32], current: &[u32], report: &mut impl FnMut(Match)) {
-    let mut former = former.iter().copied().peekable();
-    let mut current = current.iter().copied().peekable();
-    loop {
-        let (selector, started) = match (former.peek().copied(), current.peek().copied()) {
-            (Some(old), Some(new)) if old == new => {
-                former.next();
-                current.next();
-                continue;
-            }
-            (Some(old), Some(new)) if new < old => (new, true),
-            (Some(old), _) => (old, false),
-            (None, Some(new)) => (new, true),
-            (None, None) => return,
-        };
-        if started {
-            current.next()
-        } else {
-            former.next()
-        };
-        report(Match { selector, item, started });
+impl Scratch {
+    fn clear(&mut self) {
+        self.own.clear();
+        self.common.clear();
+        self.parents.clear();
+        self.kin.clear();
     }
 }

@@ -1,17 +1,32 @@
-//! Items: which class each is in, and the list of a class's items, linked through the items themselves.
+//! Items, each in three lists that are linked through the items themselves: of its own labels, of its kin, of its class.
 
-use super::class::{Class, NONE};
 use super::slab::Slab;
+
+/// No item, no class.
+pub(super) const NONE: u32 = u32::MAX;
 
 /// One item.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Item {
+    pub(super) own: u32,
+    pub(super) kin: u32,
     /// The class whose matches have been reported for it.
-    pub(super) reported: u32,
-    /// The class that it is in.
-    pub(super) current: u32,
+    pub(super) class: u32,
+    links: [Link; 3],
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Link {
     next: u32,
     previous: u32,
+}
+
+/// One of the lists that an item is in.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum List {
+    Own,
+    Kin,
+    Class,
 }
 
 /// All items.
@@ -19,8 +34,8 @@ pub(super) struct Item {
 pub(super) struct Items(Slab<Item>);
 
 impl Items {
-    pub(super) fn insert(&mut self, class: u32) -> u32 {
-        self.0.insert(Item { reported: NONE, current: class, next: NONE, previous: NONE })
+    pub(super) fn insert(&mut self, own: u32, kin: u32) -> u32 {
+        self.0.insert(Item { own, kin, class: NONE, links: [Link { next: NONE, previous: NONE }; 3] })
     }
 
     pub(super) fn get(&self, key: u32) -> Option<&Item> {
@@ -35,33 +50,38 @@ impl Items {
         self.0.remove(key);
     }
 
-    /// Puts an item at the head of a class's list.
-    pub(super) fn link(&mut self, key: u32, class: &mut Class) {
-        if let Some(first) = self.0.get_mut(class.first) {
-            first.previous = key;
+    /// Puts an item at the head of a list.
+    pub(super) fn link(&mut self, key: u32, list: List, first: &mut u32) {
+        if let Some(other) = self.link_of(*first, list) {
+            other.previous = key;
         }
-        if let Some(item) = self.0.get_mut(key) {
-            (item.next, item.previous) = (class.first, NONE);
+        if let Some(link) = self.link_of(key, list) {
+            *link = Link { next: *first, previous: NONE };
         }
-        class.first = key;
+        *first = key;
     }
 
-    /// Takes an item out of its class's list.
-    pub(super) fn unlink(&mut self, key: u32, class: &mut Class) {
-        let Some(Item { next, previous, .. }) = self.0.get(key).copied() else { return };
-        match self.0.get_mut(previous) {
-            Some(item) => item.next = next,
-            None => class.first = next,
+    /// Takes an item out of a list.
+    pub(super) fn unlink(&mut self, key: u32, list: List, first: &mut u32) {
+        let Some(Link { next, previous }) = self.link_of(key, list).copied() else { return };
+        match self.link_of(previous, list) {
+            Some(other) => other.next = next,
+            None => *first = next,
         }
-        if let Some(item) = self.0.get_mut(next) {
-            item.previous = previous;
+        if let Some(other) = self.link_of(next, list) {
+            other.previous = previous;
         }
     }
 
-    /// The items of a class's list.
-    pub(super) fn of(&self, class: &Class) -> impl Iterator<Item = u32> {
-        let existing = |key: u32| self.0.get(key).map(|item| (key, item));
-        core::iter::successors(existing(class.first), move |(_, item)| existing(item.next)).map(|(key, _)| key)
+    /// The items of a list.
+    pub(super) fn of(&self, list: List, first: u32) -> impl Iterator<Item = u32> {
+        let existing = |key: u32| (key != NONE).then_some(key);
+        let next = move |key: &u32| existing(self.0.get(*key)?.links.get(list as usize)?.next);
+        core::iter::successors(existing(first), next)
+    }
+
+    fn link_of(&mut self, key: u32, list: List) -> Option<&mut Link> {
+        self.0.get_mut(key)?.links.get_mut(list as usize)
     }
 
     #[cfg(test)]

@@ -146,7 +146,8 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(512))]
     #[test]
     fn agrees_with_evaluating_everything(steps in prop::collection::vec(step(), 1..80)) {
-        let mut pair = Pair::default();
+        // Which labels items have in common with their kin is nobody's concern.
+        let mut pair = Pair { index: Index::with_common(&["c", "nowhere"]), ..Pair::default() };
         for step in steps {
             pair.take(step);
         }
@@ -155,7 +156,7 @@ proptest! {
         (0..8).for_each(|item| pair.take(Step::RemoveItem(item)));
         (0..4).for_each(|parent| pair.take(Step::SetParent(parent, None)));
         pair.settle();
-        prop_assert_eq!(pair.index.held(), (0, 0, 0), "something is held for ever");
+        prop_assert_eq!(pair.index.held(), [0; 6], "something is held for ever");
     }
 }
 
@@ -166,7 +167,7 @@ fn items_with_equal_labels_are_one_class() {
         index.add_item([("app", "web"), ("tier", "front")], ["kns.default"]);
     }
     index.settle(|_| ());
-    assert_eq!(index.held().1, 1);
+    assert_eq!(index.held()[2], 1);
 }
 
 #[test]

@@ -167,10 +167,8 @@ fn policies() -> Vec<Place> {
         ("protocol", port.clone(), "/ports/0/protocol", json!("UDP")),
         ("port", port, "/ports/0/port", json!(82)),
     ];
-    let tier = vec![
-        ("order", json!({}), "/order", json!(10)),
-        ("defaultAction", json!({}), "/defaultAction", json!("Pass")),
-    ];
+    let tier =
+        vec![("order", json!({}), "/order", json!(10)), ("defaultAction", json!({}), "/defaultAction", json!("Pass"))];
     let profile = vec![
         ("ingress", json!({}), "/ingress", json!([{"action": "Deny"}])),
         ("egress", json!({}), "/egress", json!([{"action": "Deny"}])),
