@@ -5,9 +5,11 @@
 //!
 //! Two questions are asked: what one direction of one endpoint says to a flow ([`ActiveState::judge`]), and what a host does with a packet
 //! that passes through it ([`ActiveState::passage`]), where up to both ends have a say. The answers are [`Verdict`] and
-//! [`PassageVerdict`]. [`Compiled`] gives the same answers, fast.
+//! [`PassageVerdict`]. [`Compiled`] gives the same answers, fast; [`Matrix`] asks it who may
+//! reach whom.
 
 mod compiled;
+mod matrix;
 mod mismatch;
 mod passage;
 mod rule;
@@ -16,6 +18,7 @@ mod step;
 mod way;
 
 pub use compiled::{Asker, Compiled};
+pub use matrix::{Block, Cell, Matrix, Node, Service};
 pub use mismatch::{Lack, Mismatch};
 pub use passage::{End, PassageVerdict, Settings, Stage};
 pub use state::ActiveState;

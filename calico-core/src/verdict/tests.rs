@@ -7,6 +7,7 @@ use std::println;
 
 mod cluster;
 mod compiled;
+mod matrix;
 mod passage;
 
 use super::*;

@@ -12,6 +12,7 @@ use crate::calc::event::EndpointId;
 use crate::flow::{ConnState, Decision, Flow, Passage, Place};
 use crate::render::EndpointToHost;
 use crate::resource::{PolicyType, ResourceKey};
+use crate::spec;
 
 /// A packet on its way.
 pub(super) struct Way<'e, 'p, E> {
@@ -159,7 +160,7 @@ impl<'e, 'p, 'a, E: Evaluator<'a>> Way<'e, 'p, E> {
 
     fn from_workload(&mut self, key: &ResourceKey) -> bool {
         let Some(workload) = self.evaluator.workload(key) else { return false };
-        let verdict = match self.encapsulation() {
+        let verdict = match encapsulation(&self.passage.flow, &self.settings.host) {
             Some(encapsulation) => denied(Step::Encapsulated(encapsulation)),
             None => judge(self.evaluator, Some(workload.egress), PolicyType::Egress, &self.passage.flow),
         };
@@ -170,17 +171,6 @@ impl<'e, 'p, 'a, E: Evaluator<'a>> Way<'e, 'p, E> {
         let Some(workload) = self.evaluator.workload(key) else { return false };
         let verdict = judge(self.evaluator, Some(workload.ingress), PolicyType::Ingress, &self.passage.flow);
         self.told(self.outward(Stage::Workload), verdict)
-    }
-
-    const fn encapsulation(&self) -> Option<Encapsulation> {
-        let (flow, settings) = (&self.passage.flow, &self.settings.host);
-        match flow.protocol {
-            UDP if flow.destination_port == settings.vxlan_port && !settings.allow_vxlan_from_workloads => {
-                Some(Encapsulation::Vxlan)
-            }
-            IPIP if !settings.allow_ipip_from_workloads => Some(Encapsulation::IpIp),
-            _ => None,
-        }
     }
 
     /// Said by the workload's egress, which comes to its end here.
@@ -266,6 +256,17 @@ impl<'e, 'p, 'a, E: Evaluator<'a>> Way<'e, 'p, E> {
         let goes_on = verdict.decision == Decision::Allow;
         self.ends.push(End { endpoint, direction, stage, verdict });
         goes_on
+    }
+}
+
+/// What a workload must not send.
+pub(super) const fn encapsulation(flow: &Flow, settings: &spec::Settings) -> Option<Encapsulation> {
+    match flow.protocol {
+        UDP if flow.destination_port == settings.vxlan_port && !settings.allow_vxlan_from_workloads => {
+            Some(Encapsulation::Vxlan)
+        }
+        IPIP if !settings.allow_ipip_from_workloads => Some(Encapsulation::IpIp),
+        _ => None,
     }
 }
 

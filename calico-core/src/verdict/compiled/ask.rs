@@ -62,7 +62,7 @@ impl<'a> Asker<'a> {
 }
 
 impl Compiled {
-    fn stack_of(&self, endpoint: &EndpointId, direction: PolicyType) -> Option<StackId> {
+    pub(in crate::verdict) fn stack_of(&self, endpoint: &EndpointId, direction: PolicyType) -> Option<StackId> {
         let found = self.endpoints.get(endpoint).map(|found| [found.ingress, found.egress]);
         let host = || self.host_endpoints.get(endpoint).map(|found| found.stacks.normal);
         found.or_else(host).map(|stacks| of_direction(stacks, direction))

@@ -9,6 +9,7 @@ use super::postings::Postings;
 use crate::calc::event::{ActiveEntity, ActiveRule, Member, SetId};
 use crate::label::slab::Slab;
 use crate::net::Cidr;
+use crate::verdict::step::Side;
 
 /// All conditions that a rule or an announced set needs.
 #[derive(Debug, Default)]
@@ -120,8 +121,21 @@ impl Conditions {
         self.ids.is_empty() && self.slots.iter().next().is_none() && self.holders.is_empty()
     }
 
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Condition> {
+        self.slots.iter().map(|(_, condition)| condition)
+    }
+
     pub(super) const fn holders(&self) -> &Holders {
         &self.holders
+    }
+}
+
+impl Condition {
+    pub(super) const fn of(&self, side: Side) -> &Rules {
+        match side {
+            Side::Source => &self.source,
+            Side::Destination => &self.destination,
+        }
     }
 }
 

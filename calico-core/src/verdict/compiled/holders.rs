@@ -10,7 +10,7 @@ use crate::calc::event::Member;
 use crate::net::{Cidr, Family};
 
 /// Number of a condition.
-pub(super) type ConditionId = u32;
+pub(in crate::verdict) type ConditionId = u32;
 
 /// Members of all sets and lists, with who has them.
 #[derive(Debug, Default)]
@@ -21,7 +21,7 @@ pub(super) struct Holders {
 }
 
 /// Address, protocol and port.
-pub(super) type Triple = (IpAddr, u8, u16);
+pub(in crate::verdict) type Triple = (IpAddr, u8, u16);
 
 /// Prefixes by length; no table is empty. An address is looked up once for each length that there is, and there are few.
 #[derive(Debug)]

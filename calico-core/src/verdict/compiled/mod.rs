@@ -13,6 +13,7 @@ mod index;
 mod postings;
 mod scratch;
 mod services;
+mod sift;
 mod space;
 mod stacks;
 mod walk;
@@ -23,7 +24,7 @@ use alloc::sync::Arc;
 use hashbrown::HashMap;
 
 use self::index::Index;
-use self::stacks::{Name, StackId, Stacks};
+use self::stacks::{Name, Stacks};
 use super::passage::HostStacks;
 use super::state::ActiveState;
 use crate::calc::event::{
@@ -32,6 +33,10 @@ use crate::calc::event::{
 use crate::net::InterfaceName;
 
 pub use ask::Asker;
+pub(super) use holders::ConditionId;
+pub(super) use scratch::{Facts, Held};
+pub(super) use sift::Sifted;
+pub(super) use stacks::StackId;
 
 /// Everything that is active on one host, ready to be asked about very many flows.
 ///

@@ -151,15 +151,17 @@ fn each(postings: &Postings, words: &mut [Found], change: impl Fn(&mut Found, u6
 }
 
 /// What is known of a packet, by numbers.
-pub(super) struct Facts<'s> {
-    source: Held<'s>,
-    destination: Held<'s>,
+#[derive(Debug)]
+pub(in crate::verdict) struct Facts<'s> {
+    pub(in crate::verdict) source: Held<'s>,
+    pub(in crate::verdict) destination: Held<'s>,
 }
 
 /// Conditions that hold an address, and those that have its port; each in order.
-struct Held<'s> {
-    address: &'s [ConditionId],
-    port: &'s [ConditionId],
+#[derive(Debug, Clone, Copy)]
+pub(in crate::verdict) struct Held<'s> {
+    pub(in crate::verdict) address: &'s [ConditionId],
+    pub(in crate::verdict) port: &'s [ConditionId],
 }
 
 /// What the sets of one rule say to it.

@@ -13,7 +13,7 @@ use crate::verdict::passage::of_direction;
 use crate::verdict::step::Owner;
 
 /// Number of a stack.
-pub(super) type StackId = u32;
+pub(in crate::verdict) type StackId = u32;
 /// Number of a policy or profile.
 pub(super) type OwnerId = u32;
 
