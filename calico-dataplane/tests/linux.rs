@@ -6,6 +6,7 @@ mod linux {
     mod conformance;
     mod connections;
     mod differential;
+    mod failures;
     mod fixture;
     mod host_endpoints;
     mod notifications;

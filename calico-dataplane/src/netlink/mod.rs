@@ -5,6 +5,8 @@
 
 pub(crate) mod address;
 pub(crate) mod batch;
+#[cfg(any(test, feature = "testing"))]
+pub(crate) mod faults;
 pub(crate) mod link;
 pub(crate) mod monitor;
 pub(crate) mod neighbor;

@@ -254,12 +254,14 @@ impl Ruleset {
                 errno => refusals.push((errno, *subject)),
             }
         });
-        exchanged.map_err(kernel("write", &Subject::Transaction))?;
-        if refusals.is_empty() && !acknowledged {
-            return Err(DataplaneError::Reply {
-                operation: "a transaction",
-                detail: "neither acknowledged nor refused".into(),
+        if let Err(error) = exchanged {
+            return Err(match error.raw_os_error() {
+                Some(lost) if lost == Errno::ENOBUFS as i32 => unclear("its answers were lost"),
+                _ => kernel("write", &Subject::Transaction)(error),
             });
+        }
+        if refusals.is_empty() && !acknowledged {
+            return Err(unclear("neither acknowledged nor refused"));
         }
         Ok(refusals)
     }
@@ -352,6 +354,11 @@ fn causes(refusals: &[Refusal<'_>]) -> (BTreeSet<ChainName>, bool) {
 
 fn header(w: &mut Writer, table: Table) {
     w.raw(&[uapi::family(table), 0, 0, 0]);
+}
+
+/// Whether the transaction was carried out is not known.
+fn unclear(detail: &str) -> DataplaneError {
+    DataplaneError::Reply { operation: "a transaction", detail: detail.into() }
 }
 
 fn refused(errno: i32, subject: &Subject<'_>) -> DataplaneError {

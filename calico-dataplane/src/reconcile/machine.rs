@@ -175,22 +175,46 @@ impl Reconciler {
         self.desire_host_objects(change);
     }
 
+    /// What failed last may have been carried out all the same, its answer lost: what is no longer wanted is removed nevertheless, and what is
+    /// wanted again is written.
     fn desire_host_objects(&mut self, change: &Delta) {
         self.cuts.extend(&change.connections_cut);
         for key in &change.routes_removed {
             self.fights.expedite(&Object::Route(*key));
-            self.change_route(*key, |routes| routes.remove_desired(*key));
+            let may_be_there = self.retries.error(&Object::Route(*key)).and_then(|_| self.routes.desired(key)).copied();
+            self.change_route(*key, |routes| {
+                if may_be_there.is_some() {
+                    routes.set_observed(*key, may_be_there);
+                }
+                routes.remove_desired(*key);
+            });
         }
         for route in &change.routes_set {
+            if self.retries.error(&Object::Route(route.key)).is_some()
+                && self.routes.observed(&route.key) == Some(route)
+            {
+                self.change_route(route.key, |routes| routes.set_observed(route.key, None));
+            }
             self.retries.forget(&Object::Route(route.key));
             self.fights.expedite(&Object::Route(route.key));
             self.change_route(route.key, |routes| routes.set_desired(route.key, *route));
         }
         for Neighbor { interface, address, .. } in &change.neighbors_removed {
-            self.fights.expedite(&Object::Neighbor(*interface, *address));
-            self.neighbors.remove_desired((*interface, *address));
+            let object = Object::Neighbor(*interface, *address);
+            self.fights.expedite(&object);
+            let key = (*interface, *address);
+            if let (Some(_), Some(mac)) = (self.retries.error(&object), self.neighbors.desired(&key).copied()) {
+                self.neighbors.set_observed(key, Some(mac));
+            }
+            self.neighbors.remove_desired(key);
         }
         for Neighbor { interface, address, mac } in &change.neighbors_set {
+            let key = (*interface, *address);
+            if self.retries.error(&Object::Neighbor(*interface, *address)).is_some()
+                && self.neighbors.observed(&key) == Some(mac)
+            {
+                self.neighbors.set_observed(key, None);
+            }
             self.retries.forget(&Object::Neighbor(*interface, *address));
             self.fights.expedite(&Object::Neighbor(*interface, *address));
             self.neighbors.set_desired((*interface, *address), *mac);
@@ -496,7 +520,8 @@ impl Reconciler {
     }
 
     fn ruleset_failed(&mut self, error: &DataplaneError, mut items: Vec<Object>, now: Duration) {
-        if matches!(error, DataplaneError::Raced) {
+        // Nobody knows what was carried out.
+        if matches!(error, DataplaneError::Raced | DataplaneError::Reply { .. }) {
             self.look = Look::Wanted;
             self.retries.failed(Object::Ruleset, chain_of(error), now);
             return;
