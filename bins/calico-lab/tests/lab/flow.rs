@@ -1,6 +1,10 @@
-//! `kill -9` of an agent at any moment: what was allowed goes on without losing a packet, what was denied stays denied.
+//! `kill -9` of an agent at any moment: what was allowed goes on without losing a packet, what was denied stays denied, and nothing is
+//! written.
 
+use std::fs::File;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -30,7 +34,7 @@ spec:
 ";
 
 #[test]
-fn ten_kills_of_either_agent_lose_no_packet_of_a_1_khz_flow() {
+fn ten_kills_of_either_agent_lose_no_packet_of_a_1_khz_flow_and_write_nothing() {
     let lab = Lab::new();
     let network: Value = serde_json::from_str(&lab.succeed("up --hosts 2 --pods 1 --json")).unwrap();
     let policy = lab.state().join("flow.yaml");
@@ -52,6 +56,7 @@ fn ten_kills_of_either_agent_lose_no_packet_of_a_1_khz_flow() {
         socket.set_read_timeout(Some(Duration::from_millis(500))).unwrap();
     }
 
+    let watches = ["h1", "h2"].map(|host| Watch::start(&lab, host));
     let (killed, sent_all) = (AtomicBool::new(false), AtomicBool::new(false));
     let target = address(1);
     let (sent, received, leaked) = thread::scope(|scope| {
@@ -74,6 +79,59 @@ fn ten_kills_of_either_agent_lose_no_packet_of_a_1_khz_flow() {
     let udp = || counters().lines().filter(|line| line.starts_with("Udp:")).collect::<Vec<_>>().join("\n");
     assert_eq!(received, sent, "packets of the allowed flow were lost; RcvbufErrors are those of the test:\n{}", udp());
     assert_eq!(leaked, 0, "packets of the denied flow went through");
+    for watch in &watches {
+        assert_eq!(watch.written(), Vec::<String>::new(), "the restarted agent wrote to {}", watch.host);
+    }
+    // They do hear of what is written.
+    std::fs::write(&policy, POLICY.replace("7000", "7002")).unwrap();
+    lab.succeed(&format!("exec net -- calicoctl apply -f {}", policy.display()));
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while watches.iter().any(|watch| watch.written().is_empty()) {
+        assert!(Instant::now() < deadline, "a new policy is not heard of");
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// What is written to one host's tables, routes and permanent neighbours.
+struct Watch {
+    host: &'static str,
+    said: Vec<PathBuf>,
+    programs: Vec<Child>,
+}
+
+impl Watch {
+    fn start(lab: &Lab, host: &'static str) -> Self {
+        let netns = named::open(&format!("{}-{host}", lab.name)).unwrap();
+        let mut watch = Self { host, said: Vec::new(), programs: Vec::new() };
+        for (program, arguments) in [("nft", "monitor"), ("ip", "monitor route neigh")] {
+            let said = lab.state().join(format!("{host}-{program}"));
+            let mut command = Command::new(program);
+            command.args(arguments.split(' ')).stdout(File::create(&said).unwrap()).stderr(Stdio::null());
+            watch.programs.push(netns.run(|| command.spawn()).unwrap().unwrap());
+            watch.said.push(said);
+        }
+        watch
+    }
+
+    /// Lines that tell of a change. An agent probes the kernel at its start by a transaction without content, and the kernel has routes and
+    /// neighbours of its own.
+    fn written(&self) -> Vec<String> {
+        let read = |path: &Path| std::fs::read_to_string(path).unwrap();
+        let (tables, routing) = (read(&self.said[0]), read(&self.said[1]));
+        let tables = tables.lines().filter(|line| !line.starts_with('#') && !line.is_empty());
+        let ours = ["proto 80 ", "proto 81 ", "proto 82 ", "PERMANENT"];
+        let routing = routing.lines().filter(|line| ours.iter().any(|mark| line.contains(mark)));
+        tables.chain(routing).map(str::to_owned).collect()
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        for program in &mut self.programs {
+            let _ = program.kill();
+            let _ = program.wait();
+        }
+    }
 }
 
 /// Either agent in turn.
