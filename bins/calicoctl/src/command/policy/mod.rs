@@ -2,10 +2,14 @@
 
 mod ask;
 mod explain;
+mod grid;
+mod matrix;
 mod model;
 mod names;
 mod paint;
 mod picture;
+mod ports;
+mod progress;
 mod steps;
 mod traffic;
 mod words;
@@ -16,6 +20,7 @@ use std::path::{Path, PathBuf};
 use clap::{Subcommand, ValueEnum};
 
 use self::explain::ExplainArgs;
+use self::matrix::MatrixArgs;
 use self::model::Model;
 use self::picture::Picture;
 use super::Context;
@@ -28,6 +33,9 @@ pub(crate) enum PolicyCommand {
     /// Say what becomes of one flow, and why
     #[command(after_help = explain::HELP)]
     Explain(ExplainArgs),
+    /// Show who may reach whom
+    #[command(after_help = matrix::HELP)]
+    Matrix(MatrixArgs),
 }
 
 /// How answers are shown.
@@ -50,6 +58,7 @@ pub(super) async fn run(
 ) -> Result<(), Failure> {
     match command {
         PolicyCommand::Explain(args) => explain::explain(&args, config, context).await,
+        PolicyCommand::Matrix(args) => matrix::matrix(&args, config, context).await,
     }
 }
 

@@ -219,6 +219,31 @@ impl Names {
         self.workload(option, bare).map(|meant| Meant { port, ..meant })
     }
 
+    /// All that an operator means: a namespace and a slash stand for all of it.
+    pub(super) fn select(&self, option: &str, text: &str) -> Result<Vec<Meant>, Failure> {
+        let Some(namespace) = text.strip_suffix('/').filter(|namespace| !namespace.contains('/')) else {
+            let begun = text.split_once('/').map(|(namespace, rest)| self.begun(namespace, rest)).unwrap_or_default();
+            return match (self.resolve(option, text), begun.as_slice()) {
+                (Ok(meant), [] | [_]) => Ok(vec![meant]),
+                // Of one that was named whole there is but one; others only begin so.
+                (Ok(meant), _) if meant.name == text => Ok(vec![meant]),
+                (Err(error), [] | [_]) => Err(error),
+                (_, several) => Ok(several.iter().map(|(key, one)| self.meant(key, one, Vec::new())).collect()),
+            };
+        };
+        let inside = self.workloads().into_iter().filter(|key| key.namespace() == Some(namespace));
+        let inside: Vec<_> = inside
+            .filter_map(|key| self.workloads.get(&key).map(|workload| self.meant(&key, workload, Vec::new())))
+            .collect();
+        if inside.is_empty() { Err(self.unknown(option, namespace, text)) } else { Ok(inside) }
+    }
+
+    /// Workloads whose name begins so: a pod of a deployment is called by it, a dash and what makes it unique.
+    fn begun(&self, namespace: &str, name: &str) -> Vec<(&ResourceKey, &Workload)> {
+        let is = |one: &Workload| one.workload.strip_prefix(name).is_some_and(|rest| rest.starts_with('-'));
+        self.workloads.iter().filter(|(_, one)| *one.namespace == *namespace && is(one)).collect()
+    }
+
     fn address(&self, address: IpAddr, port: Option<u16>) -> Meant {
         let owners: Vec<&ResourceKey> = self.by_address.get(&address).into_iter().flatten().collect();
         let party = owners.first().and_then(|key| self.workloads.get(*key).map(|workload| (key, workload)));
@@ -264,10 +289,7 @@ impl Names {
             [] => {}
             several => return Err(self.ambiguous(option, text, several)),
         }
-        // A pod of a deployment is called by it, a dash and what makes it unique.
-        let alike: Vec<_> = of_namespace()
-            .filter(|(_, one)| one.workload.strip_prefix(rest).is_some_and(|rest| rest.starts_with('-')))
-            .collect();
+        let alike = self.begun(namespace, rest);
         match alike.as_slice() {
             [] => Err(self.unknown(option, namespace, text)),
             [(key, workload), others @ ..] if others.iter().all(|(_, other)| other.likeness == workload.likeness) => {

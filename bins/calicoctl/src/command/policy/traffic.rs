@@ -8,7 +8,7 @@ use calico_core::net::{Family, Protocol};
 use clap::Args;
 
 /// Source port of a flow that names none: the first of those that systems choose themselves.
-const SOURCE_PORT: u16 = 49_152;
+pub(super) const SOURCE_PORT: u16 = 49_152;
 const ICMP: u8 = 1;
 const ICMPV6: u8 = 58;
 
