@@ -24,7 +24,7 @@ pub(super) struct Asked {
 }
 
 /// The flow's first packet on its way. Both ends are asked though the first of them may deny: an operator wants to know of both.
-pub(super) fn ask(model: &Model, from: &Party, to: &Party, flow: &Flow) -> Answer {
+pub(super) fn ask(model: &mut Model, from: &Party, to: &Party, flow: &Flow) -> Answer {
     let mut answer = Answer { decision: Decision::Allow, ends: Vec::new() };
     let beyond = Place::Interface(uplink());
     let is_local = from.node().is_some() && from.node() == to.node();
@@ -52,7 +52,12 @@ pub(super) fn ask(model: &Model, from: &Party, to: &Party, flow: &Flow) -> Answe
 
 impl Answer {
     /// Through the host of a party.
-    fn pass(&mut self, model: &Model, party: &Party, (from, to): (Place<'_>, Place<'_>), flow: &Flow) -> Decision {
+    fn pass(&mut self, model: &mut Model, party: &Party, (from, to): (Place<'_>, Place<'_>), flow: &Flow) -> Decision {
+        let given = match party {
+            Party::HostEndpoint { key, .. } => Some(key),
+            _ => None,
+        };
+        model.enter(party.node().unwrap_or_default(), given, uplink());
         let passage = Passage { from, to, arriving: *flow, flow: *flow, state: ConnState::New };
         let found = model.state.passage(&model.settings, &passage);
         self.decision = self.decision.max(found.decision);
@@ -69,7 +74,7 @@ const fn place(party: &Party) -> Place<'_> {
     }
 }
 
-/// Where what comes from elsewhere comes in.
-fn uplink() -> InterfaceName {
+/// What stands for the interface of a host that leads elsewhere: which it is, only the host knows.
+const fn uplink() -> InterfaceName {
     InterfaceName::CALI
 }

@@ -74,7 +74,7 @@ pub(super) async fn explain(
     config: Option<&Path>,
     context: &mut Context<'_>,
 ) -> Result<(), Failure> {
-    let model = super::model(&args.files, &args.options, config, context).await?;
+    let mut model = super::model(&args.files, &args.options, config, context).await?;
     let from = model.names.resolve("--from", &args.from)?;
     let to = model.names.resolve("--to", &args.to)?;
     if from.port.is_some() {
@@ -82,7 +82,9 @@ pub(super) async fn explain(
     }
     let flows = flows(args, &from, &to)?;
     let mut remarks: Vec<String> = from.remarks.iter().chain(&to.remarks).cloned().collect();
-    let mut answers = flows.into_iter().map(|flow| (flow, ask::ask(&model, &from.party, &to.party, &flow)));
+    let answers: Vec<_> =
+        flows.into_iter().map(|flow| (flow, ask::ask(&mut model, &from.party, &to.party, &flow))).collect();
+    let mut answers = answers.into_iter();
     let Some((flow, answer)) = answers.next() else { return Ok(()) };
     if let Some((_, other)) = answers.next().filter(|(_, other)| other.decision != answer.decision) {
         let does = if other.decision == Decision::Allow { "allowed" } else { "denied" };

@@ -200,7 +200,7 @@ fn groups<S: Ord>(ends: &[End], signature: impl Fn(usize, &End) -> S) -> Vec<Gro
 }
 
 /// What several ends are called together.
-fn common(names: &[&str]) -> String {
+pub(super) fn common(names: &[&str]) -> String {
     let name = match names {
         [] => String::new(),
         [one] => (*one).to_owned(),

@@ -1,5 +1,6 @@
 //! `policy matrix`: who may reach whom.
 
+use std::collections::HashMap;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
@@ -13,7 +14,7 @@ use super::model::Model;
 use super::names::{Meant, Party};
 use super::progress::Progress;
 use super::traffic::Traffic;
-use super::{Form, ask, ports, steps};
+use super::{Form, alike, ask, ports, steps};
 use crate::cli::FileOptions;
 use crate::command::Context;
 use crate::failure::Failure;
@@ -78,7 +79,7 @@ impl From<Meant> for End {
 }
 
 pub(super) async fn matrix(args: &MatrixArgs, config: Option<&Path>, context: &mut Context<'_>) -> Result<(), Failure> {
-    let model = super::model(&args.files, &args.options, config, context).await?;
+    let mut model = super::model(&args.files, &args.options, config, context).await?;
     let rows = ends(&model, "--from", &args.from, context)?;
     let columns = ends(&model, "--to", &args.to, context)?;
     let mut traffic = args.ports.clone();
@@ -89,7 +90,7 @@ pub(super) async fn matrix(args: &MatrixArgs, config: Option<&Path>, context: &m
     }
     let mut seen = std::collections::BTreeSet::new();
     traffic.retain(|one| seen.insert(*one));
-    let matrix = Matrix::of(&model, rows, columns, traffic, &mut Progress::new(context));
+    let matrix = Matrix::of(&mut model, rows, columns, traffic, &mut Progress::new(context));
     match args.output {
         Form::Table => {
             let text = Grid::of(&matrix).text(super::has_colours(context));
@@ -129,18 +130,26 @@ fn ends(model: &Model, option: &str, names: &[String], context: &mut Context<'_>
 }
 
 impl Matrix {
+    /// Asks about each flow, of ends that no policy tells apart only once.
     pub(super) fn of(
-        model: &Model,
+        model: &mut Model,
         rows: Vec<End>,
         columns: Vec<End>,
         traffic: Vec<Traffic>,
         progress: &mut Progress<'_>,
     ) -> Self {
+        let parties: Vec<&Party> = rows.iter().chain(&columns).map(|end| &end.party).collect();
+        let classes = alike::classes(&[model], &parties);
+        let (of_rows, of_columns) = classes.split_at(rows.len());
+        let mut known: HashMap<(usize, usize, bool), Vec<Option<Decision>>> = HashMap::new();
         let mut cells = Vec::with_capacity(rows.len() * columns.len() * traffic.len());
-        for (index, from) in rows.iter().enumerate() {
+        for (index, (from, of_from)) in rows.iter().zip(of_rows).enumerate() {
             progress.tell(index, rows.len());
-            for to in &columns {
-                cells.extend(traffic.iter().map(|traffic| decision(model, &from.party, &to.party, *traffic)));
+            for (to, of_to) in columns.iter().zip(of_columns) {
+                let verdicts = known.entry((*of_from, *of_to, from.party == to.party)).or_insert_with(|| {
+                    traffic.iter().map(|traffic| decision(model, &from.party, &to.party, *traffic)).collect()
+                });
+                cells.extend_from_slice(verdicts);
             }
         }
         progress.end();
@@ -195,7 +204,7 @@ impl Matrix {
 }
 
 /// In the first family that both ends have.
-pub(super) fn decision(model: &Model, from: &Party, to: &Party, traffic: Traffic) -> Option<Decision> {
+pub(super) fn decision(model: &mut Model, from: &Party, to: &Party, traffic: Traffic) -> Option<Decision> {
     let of = |party: &Party, family| party.addresses().iter().copied().find(|address| Family::of(*address) == family);
     let families = [Family::V4, Family::V6].into_iter();
     let mut flows = families.filter_map(|family| Some(traffic.flow(of(from, family)?, of(to, family)?)));

@@ -1,7 +1,11 @@
 //! `policy`: what policy does to flows, asked of a datastore or of files, and what a change would do.
 
+mod alike;
 mod ask;
+mod change;
+mod diff;
 mod explain;
+mod flows;
 mod grid;
 mod matrix;
 mod model;
@@ -19,6 +23,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Subcommand, ValueEnum};
 
+use self::diff::PolicyDiffArgs;
 use self::explain::ExplainArgs;
 use self::matrix::MatrixArgs;
 use self::model::Model;
@@ -36,6 +41,9 @@ pub(crate) enum PolicyCommand {
     /// Show who may reach whom
     #[command(after_help = matrix::HELP)]
     Matrix(MatrixArgs),
+    /// Show what a change would do: flows decided otherwise, endpoints touched, rules that come and go
+    #[command(after_help = diff::HELP)]
+    Diff(PolicyDiffArgs),
 }
 
 /// How answers are shown.
@@ -59,6 +67,7 @@ pub(super) async fn run(
     match command {
         PolicyCommand::Explain(args) => explain::explain(&args, config, context).await,
         PolicyCommand::Matrix(args) => matrix::matrix(&args, config, context).await,
+        PolicyCommand::Diff(args) => diff::diff(&args, config, context).await,
     }
 }
 

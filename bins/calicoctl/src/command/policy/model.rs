@@ -1,11 +1,15 @@
 //! What follows from the resources: stacks, rules and sets of all hosts at once, and what is wrong with objects.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
+use calico_core::calc::event::{ActiveHostEndpoint, EndpointId, HostInterfaces};
 use calico_core::calc::{Graph, Problem};
 use calico_core::net::{FailsafePort, Failsafes, InterfaceName};
 use calico_core::render::EndpointToHost;
-use calico_core::resource::{FelixConfigurationSpec, Kind, ProtoPort, Resource, ResourceKey, SINGLE_NAME};
+use calico_core::resource::{
+    FelixConfigurationSpec, HostEndpointSpec, Kind, ProtoPort, Resource, ResourceKey, SINGLE_NAME,
+};
 use calico_core::update::Update;
 use calico_core::verdict::{ActiveState, Settings};
 
@@ -17,7 +21,10 @@ use super::picture::Picture;
 pub(super) struct Model {
     pub(super) picture: Picture,
     pub(super) names: Names,
+    /// Its host endpoints are those of the host that is being asked.
     pub(super) state: ActiveState,
+    /// Those of all hosts.
+    pub(super) host_endpoints: BTreeMap<EndpointId, Arc<ActiveHostEndpoint>>,
     pub(super) problems: BTreeMap<ResourceKey, Vec<Problem>>,
     pub(super) settings: Settings,
 }
@@ -34,13 +41,64 @@ impl Model {
             problems.entry(key.clone()).or_default().push(problem.clone());
         }
         let settings = settings(configuration);
-        Self { names: Names::of(&picture.resources), state, problems, settings, picture }
+        let host_endpoints = std::mem::take(&mut state.host_endpoints);
+        Self { names: Names::of(&picture.resources), state, host_endpoints, problems, settings, picture }
+    }
+
+    /// Makes a host's endpoints those that are asked: the one behind the interface that leads elsewhere, and that of all other interfaces.
+    /// The former may be given; or else it is the one that has the host's address, or the only one with an interface of its own.
+    pub(super) fn enter(&mut self, node: &str, given: Option<&ResourceKey>, uplink: InterfaceName) {
+        self.state.host_endpoints.clear();
+        if self.host_endpoints.is_empty() {
+            return;
+        }
+        let here = |id: &EndpointId| self.spec_of(&id.0).is_some_and(|spec| spec.node == node);
+        let here: Vec<_> = self.host_endpoints.iter().filter(|(id, _)| here(id)).collect();
+        let is_other = |endpoint: &ActiveHostEndpoint| endpoint.interfaces == HostInterfaces::Others;
+        let named: Vec<_> = here.iter().filter(|(_, endpoint)| !is_other(endpoint)).collect();
+        let has_address = |id: &EndpointId| {
+            self.spec_of(&id.0)
+                .is_some_and(|spec| spec.expected_ips.iter().any(|ip| self.names.host_of(*ip) == Some(node)))
+        };
+        let chosen = match given {
+            Some(key) => here.iter().find(|(id, _)| id.0 == *key),
+            None => {
+                named.iter().find(|(id, _)| has_address(id)).or(named.first().filter(|_| named.len() == 1)).copied()
+            }
+        };
+        let chosen = chosen.map(|(id, endpoint)| ((*id).clone(), (*endpoint).clone()));
+        let others = here
+            .iter()
+            .find(|(_, endpoint)| is_other(endpoint))
+            .map(|(id, endpoint)| ((*id).clone(), (*endpoint).clone()));
+        self.state.host_endpoints.extend(others);
+        if let Some((id, endpoint)) = chosen {
+            let interfaces = match endpoint.interfaces {
+                HostInterfaces::Others => {
+                    // Of several the one that is asked.
+                    self.state.host_endpoints.clear();
+                    HostInterfaces::Others
+                }
+                HostInterfaces::Named(_) => HostInterfaces::Named(vec![uplink]),
+            };
+            self.state.host_endpoints.insert(id, Arc::new(ActiveHostEndpoint { interfaces, ..(*endpoint).clone() }));
+        }
+    }
+
+    fn spec_of(&self, key: &ResourceKey) -> Option<&HostEndpointSpec> {
+        match &**self.picture.resources.get(key)? {
+            Resource::HostEndpoint(object) => Some(&object.spec),
+            _ => None,
+        }
     }
 }
 
 fn feed(graph: &mut Graph, picture: &Picture) {
     for (key, resource) in &picture.resources {
         graph.handle_update(&Update { key: key.clone(), value: Some(resource.clone()) });
+    }
+    for (key, slice) in &picture.slices {
+        graph.set_endpoint_slice(key, Some(slice.clone()));
     }
 }
 

@@ -184,6 +184,22 @@ impl Names {
         Some(Party::Workload { key: key.clone(), node: workload.node.clone(), addresses: workload.addresses.clone() })
     }
 
+    /// The host endpoint as an end.
+    pub(super) fn host_party(&self, key: &ResourceKey) -> Option<Party> {
+        let name = key.name().filter(|_| key.kind() == Kind::HostEndpoint)?;
+        self.host_endpoint("", name).ok()
+    }
+
+    /// All endpoints and what they are called.
+    pub(super) fn all(&self) -> impl Iterator<Item = (ResourceKey, String)> {
+        self.shown.iter().map(|(key, name)| (key.clone(), name.clone()))
+    }
+
+    /// The host that has an address.
+    pub(super) fn host_of(&self, address: IpAddr) -> Option<&str> {
+        self.hosts.get(&address).map(String::as_str)
+    }
+
     /// Who has an address, to be shown beside it.
     pub(super) fn owner(&self, address: IpAddr) -> Option<String> {
         let workload = self.by_address.get(&address).and_then(|keys| keys.first()).map(|key| self.name(key));

@@ -74,7 +74,7 @@ fn stack_of<'a>(model: &'a Model, end: &End) -> Option<&'a Stack> {
     if let Some(endpoint) = model.state.endpoints.get(id) {
         return Some(of_direction(&endpoint.ingress, &endpoint.egress));
     }
-    let endpoint = model.state.host_endpoints.get(id)?;
+    let endpoint = model.host_endpoints.get(id)?;
     let directions = match end.stage {
         Stage::Untracked => &endpoint.untracked,
         Stage::PreDnat => return Some(&endpoint.pre_dnat),

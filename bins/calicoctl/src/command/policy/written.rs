@@ -2,8 +2,10 @@
 
 use calico_core::calc::event::{PolicyId, ProfileId};
 use calico_core::calc::{Problem, rule_origins};
+use calico_core::resource::v1::{RuleOrigins, convert_kubernetes_policy};
 use calico_core::resource::{Kind, PolicyType, Resource, ResourceKey, Rule};
 use calico_core::verdict::Owner;
+use serde_json::json;
 
 use super::model::Model;
 use super::words;
@@ -16,12 +18,33 @@ pub(super) fn rules(resource: &Resource, direction: PolicyType) -> Vec<Rule> {
         Resource::StagedNetworkPolicy(object) => (&object.spec.policy.ingress, &object.spec.policy.egress),
         Resource::StagedGlobalNetworkPolicy(object) => (&object.spec.policy.ingress, &object.spec.policy.egress),
         Resource::Profile(object) => (&object.spec.ingress, &object.spec.egress),
+        Resource::StagedKubernetesNetworkPolicy(_) => return staged_kubernetes(resource, direction),
         _ => return Vec::new(),
     };
     match direction {
         PolicyType::Ingress => ingress.clone(),
         PolicyType::Egress => egress.clone(),
     }
+}
+
+/// Those of a staged policy of Kubernetes, in Calico's words.
+fn staged_kubernetes(resource: &Resource, direction: PolicyType) -> Vec<Rule> {
+    let found = of_kubernetes(resource).map(|(converted, _)| rules(&converted, direction));
+    found.unwrap_or_default()
+}
+
+/// The policy that a staged one of Kubernetes would become, and where its rules come from.
+fn of_kubernetes(resource: &Resource) -> Option<(Resource, RuleOrigins)> {
+    let mut spec = resource.document().get_mut("spec")?.take();
+    spec.as_object_mut()?.shift_remove("stagedAction");
+    let metadata = resource.metadata()?;
+    let document = json!({
+        "apiVersion": "networking.k8s.io/v1",
+        "kind": "NetworkPolicy",
+        "metadata": { "name": metadata.name, "namespace": metadata.namespace },
+        "spec": spec,
+    });
+    convert_kubernetes_policy(&document).ok()
 }
 
 /// One rule of a list, as it is shown.
@@ -48,7 +71,10 @@ pub(super) fn key_of(owner: &Owner) -> ResourceKey {
 pub(super) fn list(model: &Model, key: &ResourceKey, direction: PolicyType) -> Vec<Written> {
     let rules = model.picture.rules(key, direction);
     let active = rule_origins(key.namespace(), &rules);
-    let origins = model.picture.origins.get(key).map(|origins| match direction {
+    let staged =
+        model.picture.resources.get(key).filter(|resource| resource.kind() == Kind::StagedKubernetesNetworkPolicy);
+    let staged = staged.and_then(|resource| of_kubernetes(resource)).map(|(_, origins)| origins);
+    let origins = staged.as_ref().or_else(|| model.picture.origins.get(key)).map(|origins| match direction {
         PolicyType::Ingress => &origins.ingress,
         PolicyType::Egress => &origins.egress,
     });

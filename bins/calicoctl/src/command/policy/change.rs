@@ -1,0 +1,247 @@
+//! What differs between two models: resources, rules, and the endpoints whose policy is another one.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use calico_core::calc::event::{ActiveEntity, ActiveRules, EndpointId, PolicyId, ProfileId, SetId, Stack};
+use calico_core::resource::{Kind, PolicyType, ResourceKey};
+use serde_json::{Value, json};
+use similar::{Algorithm, DiffOp, capture_diff_slices};
+
+use super::diff::essence;
+use super::model::Model;
+use super::{words, written};
+
+/// A resource that is new or another one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Changed {
+    pub(super) key: ResourceKey,
+    pub(super) is_new: bool,
+    pub(super) is_staged: bool,
+    /// Fields of the specification, and `labels`, that are others. Rules are told for themselves.
+    pub(super) fields: Vec<String>,
+}
+
+/// A rule that would come or go.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct RuleChange {
+    pub(super) key: ResourceKey,
+    pub(super) direction: PolicyType,
+    pub(super) is_added: bool,
+    pub(super) path: String,
+    pub(super) text: String,
+}
+
+/// An endpoint whose policy would be another one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Touched {
+    pub(super) key: ResourceKey,
+    pub(super) name: String,
+    pub(super) ingress: bool,
+    pub(super) egress: bool,
+    pub(super) is_new: bool,
+    pub(super) is_gone: bool,
+}
+
+/// Resources that differ in what says something about policy.
+pub(super) fn resources(before: &Model, after: &Model) -> Vec<Changed> {
+    let mut found = Vec::new();
+    for (key, resource) in &after.picture.resources {
+        let former = before.picture.resources.get(key);
+        if former.is_some_and(|former| Arc::ptr_eq(former, resource)) {
+            continue;
+        }
+        let (now, then) = (essence(resource), former.map(essence).unwrap_or_default());
+        if now == then {
+            continue;
+        }
+        let is_staged = PolicyId(key.clone()).is_staged();
+        let fields = if former.is_some() { fields(&then, &now) } else { Vec::new() };
+        found.push(Changed { key: key.clone(), is_new: former.is_none(), is_staged, fields });
+    }
+    // A slice has no key of ours; it is told as what the services of rules look at.
+    let slices = after.picture.slices.iter().filter(|(key, slice)| before.picture.slices.get(key) != Some(slice));
+    found.extend(slices.map(|(key, _)| Changed {
+        key: ResourceKey::namespaced(Kind::NetworkSet, &key.namespace, &format!("EndpointSlice {}", key.name)),
+        is_new: !before.picture.slices.contains_key(key),
+        is_staged: false,
+        fields: Vec::new(),
+    }));
+    found
+}
+
+fn fields(then: &Value, now: &Value) -> Vec<String> {
+    let spec = |value: &Value| value.get("spec").and_then(Value::as_object).cloned().unwrap_or_default();
+    let (then_spec, now_spec) = (spec(then), spec(now));
+    let names: BTreeSet<&String> = then_spec.keys().chain(now_spec.keys()).collect();
+    let is_other = |name: &&String| then_spec.get(*name) != now_spec.get(*name);
+    let mut fields: Vec<String> = names.into_iter().filter(is_other).cloned().collect();
+    fields.extend((then.get("metadata") != now.get("metadata")).then(|| "labels".to_owned()));
+    fields
+}
+
+/// Rules of changed resources that would come or go.
+pub(super) fn rules(before: &Model, after: &Model, resources: &[Changed]) -> Vec<RuleChange> {
+    let mut found = Vec::new();
+    for key in resources.iter().map(|changed| &changed.key) {
+        for direction in [PolicyType::Ingress, PolicyType::Egress] {
+            let texts = |model: &Model| -> Vec<String> {
+                let rules = model.picture.rules(key, direction).into_iter();
+                rules.map(|rule| serde_json::to_string(&rule).unwrap_or_default()).collect()
+            };
+            let (then, now) = (written::list(before, key, direction), written::list(after, key, direction));
+            let change = |is_added: bool, rule: &written::Written| RuleChange {
+                key: key.clone(),
+                direction,
+                is_added,
+                path: rule.path.clone(),
+                text: rule.text.clone(),
+            };
+            for operation in capture_diff_slices(Algorithm::Myers, &texts(before), &texts(after)) {
+                if matches!(operation, DiffOp::Equal { .. }) {
+                    continue;
+                }
+                let gone = then.get(operation.old_range()).into_iter().flatten();
+                found.extend(gone.map(|rule| change(false, rule)));
+                let new = now.get(operation.new_range()).into_iter().flatten();
+                found.extend(new.map(|rule| change(true, rule)));
+            }
+        }
+    }
+    found
+}
+
+/// Endpoints one of whose directions runs through something else.
+pub(super) fn endpoints(before: &Model, after: &Model) -> Vec<Touched> {
+    let differ = Differ::of(before, after);
+    let mut found = BTreeMap::new();
+    let mut note = |id: &EndpointId, model: &Model, [ingress, egress]: [bool; 2], is_new: bool, is_gone: bool| {
+        if ingress || egress {
+            let name = model.names.name(&id.0);
+            let touched = Touched { key: id.0.clone(), name: name.clone(), ingress, egress, is_new, is_gone };
+            found.insert((name, id.0.clone()), touched);
+        }
+    };
+    for (id, now) in &after.state.endpoints {
+        match before.state.endpoints.get(id) {
+            None => note(id, after, [true; 2], true, false),
+            Some(then) => {
+                let addresses = then.addresses != now.addresses;
+                let is = |then: &Stack, now: &Stack| addresses || differ.stacks(then, now);
+                note(id, after, [is(&then.ingress, &now.ingress), is(&then.egress, &now.egress)], false, false);
+            }
+        }
+    }
+    for id in before.state.endpoints.keys().filter(|id| !after.state.endpoints.contains_key(id)) {
+        note(id, before, [true; 2], false, true);
+    }
+    for (id, now) in &after.host_endpoints {
+        match before.host_endpoints.get(id) {
+            None => note(id, after, [true; 2], true, false),
+            Some(then) => {
+                let interfaces = then.interfaces != now.interfaces;
+                let pairs = |then: [&Stack; 4], now: [&Stack; 4]| {
+                    interfaces || then.into_iter().zip(now).any(|(then, now)| differ.stacks(then, now))
+                };
+                let ingress = pairs(
+                    [&then.untracked.ingress, &then.pre_dnat, &then.normal.ingress, &then.forward.ingress],
+                    [&now.untracked.ingress, &now.pre_dnat, &now.normal.ingress, &now.forward.ingress],
+                );
+                let egress = pairs(
+                    [&then.untracked.egress, &then.normal.egress, &then.forward.egress, &then.forward.egress],
+                    [&now.untracked.egress, &now.normal.egress, &now.forward.egress, &now.forward.egress],
+                );
+                note(id, after, [ingress, egress], false, false);
+            }
+        }
+    }
+    for id in before.host_endpoints.keys().filter(|id| !after.host_endpoints.contains_key(id)) {
+        note(id, before, [true; 2], false, true);
+    }
+    found.into_values().collect()
+}
+
+/// Policies and profiles that say something else than before, or of whose sets the members are others.
+struct Differ {
+    policies: BTreeSet<PolicyId>,
+    profiles: BTreeSet<ProfileId>,
+}
+
+impl Differ {
+    fn of(before: &Model, after: &Model) -> Self {
+        let (then, now) = (&before.state, &after.state);
+        let is_other_set = |set: &SetId| then.sets.get(set) != now.sets.get(set);
+        let is_other = |then: Option<&Arc<ActiveRules>>, now: Option<&Arc<ActiveRules>>| {
+            then != now || now.is_some_and(|rules| sets(rules).any(|set| is_other_set(&set)))
+        };
+        let policies = then.policies.keys().chain(now.policies.keys());
+        let profiles = then.profiles.keys().chain(now.profiles.keys());
+        Self {
+            policies: policies.filter(|id| is_other(then.policies.get(*id), now.policies.get(*id))).cloned().collect(),
+            profiles: profiles.filter(|id| is_other(then.profiles.get(*id), now.profiles.get(*id))).cloned().collect(),
+        }
+    }
+
+    fn stacks(&self, then: &Stack, now: &Stack) -> bool {
+        then != now
+            || now.tiers.iter().flat_map(|tier| &tier.policies).any(|policy| self.policies.contains(policy))
+            || now.profiles.iter().any(|profile| self.profiles.contains(profile))
+    }
+}
+
+fn sets(rules: &ActiveRules) -> impl Iterator<Item = SetId> {
+    let sides = rules.ingress.iter().chain(&rules.egress).flat_map(|rule| [&rule.source, &rule.destination]);
+    let lists = |side: &'_ ActiveEntity| -> Vec<SetId> {
+        [&side.sets, &side.not_sets, &side.port_sets, &side.not_port_sets].into_iter().flatten().copied().collect()
+    };
+    sides.flat_map(lists)
+}
+
+impl Changed {
+    pub(super) fn json(&self) -> Value {
+        let (kind, name) = words::object(&self.key);
+        let change = if self.is_new { "new" } else { "changed" };
+        json!({ "kind": kind, "name": name, "change": change, "fields": self.fields })
+    }
+}
+
+impl RuleChange {
+    pub(super) fn json(&self) -> Value {
+        let (kind, name) = words::object(&self.key);
+        let change = if self.is_added { "added" } else { "removed" };
+        json!({
+            "kind": kind,
+            "name": name,
+            "change": change,
+            "direction": words::direction(self.direction),
+            "rule": self.path,
+            "text": self.text,
+        })
+    }
+}
+
+impl Touched {
+    pub(super) fn json(&self) -> Value {
+        let mut directions = Vec::new();
+        directions.extend(self.ingress.then_some("ingress"));
+        directions.extend(self.egress.then_some("egress"));
+        let change = if self.is_new {
+            "new"
+        } else if self.is_gone {
+            "gone"
+        } else {
+            "changed"
+        };
+        json!({ "endpoint": self.name, "change": change, "directions": directions })
+    }
+
+    pub(super) fn described(&self) -> String {
+        match (self.is_new, self.is_gone, self.ingress, self.egress) {
+            (true, ..) => "new".into(),
+            (_, true, ..) => "gone".into(),
+            (.., true, true) => "ingress, egress".into(),
+            (.., true, false) => "ingress".into(),
+            _ => "egress".into(),
+        }
+    }
+}
