@@ -8,8 +8,7 @@ use core::net::{IpAddr, Ipv4Addr};
 
 use super::rule_scan::NamedPort;
 use crate::label::store::{Content, Store, says};
-use crate::net::Cidr;
-use crate::resource::EndpointPort;
+use crate::net::{Cidr, Protocol};
 use crate::text::Text;
 
 /// Prefixes, and the ports of those that are hosts. It holds its ports until [`Ports::release`].
@@ -80,10 +79,10 @@ pub(super) struct Ports(Store<List>);
 
 impl Ports {
     /// The list of those of some ports that can be named, held once more.
-    pub(super) fn acquire(&mut self, ports: &[EndpointPort]) -> PortsKey {
-        let named = ports.iter().filter(|port| !port.name.is_empty() && port.protocol.has_ports());
+    pub(super) fn acquire<'a>(&mut self, ports: impl Iterator<Item = (&'a str, Protocol, u16)>) -> PortsKey {
+        let named = ports.filter(|(name, protocol, _)| !name.is_empty() && protocol.has_ports());
         let list: Vec<ItemPort> = named
-            .map(|port| ItemPort { name: port.name.clone(), protocol: port.protocol.number(), port: port.port })
+            .map(|(name, protocol, port)| ItemPort { name: name.into(), protocol: protocol.number(), port })
             .collect();
         if list.is_empty() {
             return PortsKey::NONE;

@@ -76,7 +76,8 @@ impl IpSets {
             return self.remove_entity(key);
         };
         let mut addresses = object.spec.addresses();
-        let ports = self.ports.acquire(&object.spec.ports);
+        let ports = object.spec.ports.iter();
+        let ports = self.ports.acquire(ports.map(|port| (port.name.as_str(), port.protocol, port.port)));
         let contribution = match (addresses.next(), addresses.next()) {
             (Some(address), None) => Contribution::new(&[address], ports),
             _ => Contribution::new(&object.spec.addresses().collect::<Vec<_>>(), ports),
@@ -89,13 +90,11 @@ impl IpSets {
         let Some((endpoint, object)) = endpoint.and_then(|endpoint| Some((endpoint, endpoint.object()?))) else {
             return self.remove_entity(key);
         };
-        let ports = object.spec.ports.iter().filter_map(|port| {
-            let protocol = port.protocol.filter(|protocol| protocol.has_ports() && !port.name.is_empty())?;
-            Some(ItemPort { name: port.name.as_str().into(), protocol: protocol.number(), port: port.port? })
-        });
+        let ports = object.spec.ports.iter();
+        let ports = self.ports.acquire(ports.filter_map(|port| Some((port.name.as_str(), port.protocol?, port.port?))));
         let addresses: Vec<_> =
             object.spec.expected_ips.iter().map(|address| Cidr::host(address.to_canonical())).collect();
-        let contribution = Contribution::new(&addresses, ports.collect());
+        let contribution = Contribution::new(&addresses, ports);
         self.set_entity(key, endpoint.labels(), endpoint.profiles(), contribution);
     }
 

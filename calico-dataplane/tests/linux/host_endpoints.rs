@@ -90,7 +90,7 @@ fn the_kernel_takes_everything_and_nothing_remains() {
 fn everything() -> [Vec<Event>; 2] {
     let all = [Action::Log, Action::Pass, Action::Deny, Action::Allow].map(rule);
     let policies = ["a", "b"].map(|name| policy_event(name, all.to_vec(), all.to_vec()));
-    let staged = Event::PolicySet { id: staged("tried"), rules: rules(all.to_vec(), all.to_vec()) };
+    let trial = Event::PolicySet { id: staged("tried"), rules: rules(all.to_vec(), all.to_vec()) };
     let mut stack = stack(&["a", "b"], DefaultAction::Deny);
     Arc::make_mut(&mut stack).tiers[0].policies.push(staged("tried"));
     let both = || Directions { ingress: stack.clone(), egress: stack.clone() };
@@ -130,7 +130,7 @@ fn everything() -> [Vec<Event>; 2] {
         host_event("others", host(HostInterfaces::Others)),
         Event::NetworkSet(Arc::new(network)),
     ];
-    [policies.into_iter().chain([staged]).collect(), endpoints]
+    [policies.into_iter().chain([trial]).collect(), endpoints]
 }
 
 fn removal(event: &Event) -> Option<Event> {
