@@ -6,8 +6,10 @@ mod linux {
     mod conformance;
     mod connections;
     mod differential;
+    mod drift;
     mod failures;
     mod fixture;
+    mod host;
     mod host_endpoints;
     mod notifications;
     mod packets;

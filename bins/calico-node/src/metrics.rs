@@ -1,7 +1,10 @@
 //! Figures for Prometheus, under upstream's names where upstream has them (`felix_*`). The registry is a value, never global.
 
+use calico_dataplane::reconcile::Object;
+use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
@@ -17,6 +20,7 @@ pub struct Metrics {
     pub(crate) applies: Counter,
     pub(crate) apply_failures: Counter,
     pub(crate) connections_ended: Counter,
+    drift: Family<DriftLabels, Counter>,
 }
 
 impl Default for Metrics {
@@ -31,6 +35,7 @@ impl Default for Metrics {
             applies: Counter::default(),
             apply_failures: Counter::default(),
             connections_ended: Counter::default(),
+            drift: Family::default(),
         };
         let registry = &mut metrics.registry;
         let gauges = [
@@ -59,11 +64,31 @@ impl Default for Metrics {
         for (name, help, counter) in counters {
             registry.register(name, help, counter.clone());
         }
+        let help = "Objects of ours in the kernel that somebody else changed, and that were made right";
+        registry.register("calico_dataplane_drift", help, metrics.drift.clone());
         metrics
     }
 }
 
+/// What of a kernel's objects.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct DriftLabels {
+    class: &'static str,
+}
+
 impl Metrics {
+    /// Counts an object that somebody else changed.
+    pub(crate) fn count_drift(&self, object: &Object) {
+        let class = match object {
+            Object::Chain(_) => "chain",
+            Object::Set(_) | Object::Entry(..) => "set",
+            Object::Route(_) => "route",
+            Object::Neighbor(..) => "neighbor",
+            _ => "other",
+        };
+        self.drift.get_or_create(&DriftLabels { class }).inc();
+    }
+
     /// All figures in the text format of Prometheus.
     pub fn text(&self) -> String {
         let mut text = String::new();
@@ -85,5 +110,8 @@ mod tests {
         let text = metrics.text();
         assert!(text.contains("\nfelix_active_local_endpoints 3\n"), "{text}");
         assert!(text.contains("\ncalico_dataplane_applies_total 1\n"), "{text}");
+        metrics.count_drift(&Object::Chain(calico_core::table::ChainName::new("a").unwrap()));
+        let text = metrics.text();
+        assert!(text.contains("\ncalico_dataplane_drift_total{class=\"chain\"} 1\n"), "{text}");
     }
 }

@@ -1,6 +1,6 @@
 //! The pure machine.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::IpAddr;
 use std::time::Duration;
 
@@ -52,6 +52,8 @@ pub struct Reconciler {
     pub(super) fights: Fights,
     /// What was right and is not any more, since the last poll.
     pub(super) disturbed: BTreeSet<Object>,
+    /// What was found to be undone, for whoever wants to hear of it.
+    drift: VecDeque<Object>,
     /// An interface that may carry gateways went, or went down, since the last poll.
     pub(super) uplink_went: bool,
     /// Most items of the next transaction, while the one to blame for a failure is sought.
@@ -95,6 +97,8 @@ pub enum WorkloadState {
 /// The first limit of lone objects that fail in a row. Reached, it doubles: so many may really be to blame, and what comes after
 /// them must have its turn.
 const BLAME_LIMIT: usize = 3;
+/// Most undone objects that are kept for whoever wants to hear of them.
+const MOST_DRIFT: usize = 4096;
 
 impl Reconciler {
     /// A machine that desires the skeleton and knows nothing of the host.
@@ -120,6 +124,7 @@ impl Reconciler {
             links: BTreeMap::new(),
             fights: Fights::default(),
             disturbed: BTreeSet::new(),
+            drift: VecDeque::new(),
             uplink_went: false,
             cuts: BTreeSet::new(),
             limit: None,
@@ -362,7 +367,12 @@ impl Reconciler {
         self.retries = retries;
         self.fights.end_over(now);
         let undone: Vec<_> = self.undone().cloned().collect();
-        undone.into_iter().for_each(|object| self.fights.undone(object, now));
+        for object in undone {
+            if self.drift.len() < MOST_DRIFT {
+                self.drift.push_back(object.clone());
+            }
+            self.fights.undone(object, now);
+        }
         self.disturbed.clear();
         self.uplink_went = false;
         let ruleset_may = self.retries.may_try(&Object::Ruleset, now);
@@ -393,6 +403,12 @@ impl Reconciler {
     pub fn undone(&self) -> impl Iterator<Item = &Object> {
         let kept = |object: &&Object| !plan::is_settled(self, object) && !self.may_have_gone_with_an_uplink(object);
         self.disturbed.iter().filter(kept)
+    }
+
+    /// The next of what somebody else undid, each object once for each time that it was found so. Beyond some thousands, that nobody took, none are
+    /// kept.
+    pub fn take_drift(&mut self) -> Option<Object> {
+        self.drift.pop_front()
     }
 
     /// What somebody else keeps changing, although we make it right each time.

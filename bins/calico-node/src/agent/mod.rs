@@ -406,6 +406,9 @@ impl Agent {
             self.note_interfaces();
             match self.driver.step(&clock).await {
                 Step::Idle => {
+                    while let Some(object) = self.driver.machine().take_drift() {
+                        self.metrics.count_drift(&object);
+                    }
                     // What is fought over waits, and is told by its object.
                     self.drifted = false;
                     return;
