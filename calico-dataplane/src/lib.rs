@@ -8,6 +8,8 @@ mod error;
 #[cfg(feature = "nft-json")]
 pub mod export;
 #[cfg(feature = "linux")]
+pub mod leftovers;
+#[cfg(feature = "linux")]
 mod linux;
 #[cfg(feature = "linux")]
 mod netlink;

@@ -11,6 +11,7 @@ mod linux {
     mod fixture;
     mod host;
     mod host_endpoints;
+    mod leftovers;
     mod notifications;
     mod packets;
     mod rendered;

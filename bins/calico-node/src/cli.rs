@@ -34,6 +34,10 @@ pub enum Command {
     Run(Box<RunArgs>),
     /// Show what the running agent of this host does
     Status(StatusArgs),
+    /// Remove what an upstream node in iptables mode left on this host: its rules, its chains and its IP sets, and nothing else
+    ///
+    /// To be called once this host's agent is ready: what both allow goes on all the while. To call it again is harmless.
+    CleanupIptables,
 }
 
 /// Arguments of `run`.

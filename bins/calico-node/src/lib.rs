@@ -29,6 +29,7 @@ use calico_cmd::exit::Exit;
 use calico_cmd::output::{self, chain};
 use calico_cmd::store::{PatientStore, Sources, open, resolve};
 use calico_cmd::telemetry::{self, LogLevel};
+use calico_dataplane::leftovers::{self, Removed};
 use calico_datastore::Datastore;
 
 use cli::{Backend, Cli, Command, RunArgs};
@@ -49,6 +50,13 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Run(args) => run_agent(*args),
         Command::Status(args) => match status::fetch(&args) {
             Ok(text) => print(&text),
+            Err(error) => fail(&error),
+        },
+        Command::CleanupIptables => match leftovers::remove() {
+            Ok(removed) if removed.is_nothing() => print("Nothing of an upstream node in iptables mode is there.\n"),
+            Ok(Removed { rules, chains, sets }) => {
+                print(&format!("Removed {rules} rules from chains of others, {chains} chains and {sets} IP sets.\n"))
+            }
             Err(error) => fail(&error),
         },
     }
