@@ -246,6 +246,42 @@ fn limits_and_marks() {
     assert!(none.chains_removed.iter().any(|name| name.as_str() == "limits-forward"));
 }
 
+/// Of two workloads that claim a floating address the smaller address has it; the chains go with the last.
+#[test]
+fn floating_addresses() {
+    let config = RenderConfig { floating_addresses: true, ..RenderConfig::default() };
+    let mut renderer = Renderer::new(config);
+    let floating = |name: &str, pairs: &[(&str, &str)]| {
+        let Event::EndpointSet { id, endpoint } = endpoint(name, &format!("cali{name}"), &["10.0.0.1/32"], &stack(&[]))
+        else {
+            unreachable!("an endpoint event")
+        };
+        let pair = |(outside, inside): &(&str, &str)| (outside.parse().unwrap(), inside.parse().unwrap());
+        let floating = pairs.iter().map(pair).collect();
+        Event::EndpointSet { id, endpoint: Arc::new(ActiveEndpoint { floating, ..(*endpoint).clone() }) }
+    };
+    let shown = |delta: Delta| Delta {
+        chains_set: delta.chains_set.into_iter().filter(|chain| chain.name.as_str().starts_with("floating")).collect(),
+        elements: delta.elements.into_iter().filter(|change| change.set.as_str().starts_with("floating")).collect(),
+        routes_set: delta.routes_set,
+        ..Delta::default()
+    };
+    let both = [("192.0.2.9", "10.0.0.2"), ("192.0.2.8", "10.0.0.2"), ("2001:db8::8", "fd00::2")];
+    golden("floating", &shown(handle(&mut renderer, &[floating("b", &both)])));
+    let rival = handle(&mut renderer, &[floating("a", &[("192.0.2.8", "10.0.0.1")])]);
+    golden("floating-rival", &shown(rival));
+    assert_eq!(handle(&mut renderer, &[floating("b", &both)]), Delta::default());
+    handle(&mut renderer, &[Event::EndpointRemoved(endpoint_id("b"))]);
+    let gone = handle(&mut renderer, &[Event::EndpointRemoved(endpoint_id("a"))]);
+    assert!(
+        ["floating-in", "floating-out", "floating-hairpin"]
+            .iter()
+            .all(|name| { gone.chains_removed.iter().any(|removed| removed.as_str() == *name) })
+    );
+    let off = handle(&mut Renderer::new(RenderConfig::default()), &[floating("b", &both)]);
+    assert_eq!(shown(off).elements, []);
+}
+
 /// What is refused in the filter is dropped where no refusal is possible, so those places have chains of their own.
 #[test]
 fn refusals() {

@@ -46,6 +46,8 @@ pub struct RenderConfig {
     pub counters: bool,
     /// How traffic of pools with `natOutgoing` is translated.
     pub nat: NatConfig,
+    /// Whether workloads are reached by their floating addresses (`FloatingIPs`).
+    pub floating_addresses: bool,
     /// What happens to a forwarded packet that is still on its way to a service (`ServiceLoopPrevention`).
     pub service_loops: ServiceLoops,
     /// Metric of routes to workloads. 1024 is what the kernel makes of 0 for IPv6, so one number serves both families.
@@ -182,6 +184,7 @@ impl Default for RenderConfig {
             flow_logs: false,
             counters: true,
             nat: NatConfig::default(),
+            floating_addresses: false,
             service_loops: ServiceLoops::Drop,
             route_metric: 1024,
             rp_filter: 1,

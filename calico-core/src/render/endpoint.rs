@@ -7,6 +7,7 @@ use alloc::string::{String, ToString};
 use alloc::vec;
 use alloc::vec::Vec;
 
+use super::floating::Pair;
 use super::names::{Direction, FROM_WORKLOAD, TO_WORKLOAD, sources_chain};
 use super::skeleton::{SOURCE_PREFIXES, WORKLOAD_EGRESS, sources_set};
 use super::workloads::course;
@@ -26,6 +27,8 @@ pub(super) struct Parts {
     pub(super) settings: BTreeSet<InterfaceSetting>,
     /// Addresses that are routed to the interface.
     pub(super) routes: BTreeSet<Cidr>,
+    /// Addresses outside that lead to it.
+    pub(super) floating: BTreeSet<Pair>,
     /// Chains beside the stacks'; those that others bring along too are equal.
     pub(super) chains: Vec<Chain>,
 }
@@ -55,6 +58,11 @@ pub(super) fn parts(endpoint: &ActiveEndpoint, config: &RenderConfig) -> Parts {
     parts.elements.extend(elements);
     parts.chains.extend(chains);
     parts.routes = endpoint.addresses.iter().copied().collect();
+    if config.floating_addresses {
+        parts.floating = endpoint.floating.iter().copied().collect();
+        // Packets are translated before they are routed; the route is for whoever announces what is here.
+        parts.routes.extend(endpoint.floating.iter().map(|(outside, _)| Cidr::host(*outside)));
+    }
     // Upstream gives IPv4 neighbours only: an IPv6 workload answers for itself.
     let neighbor = |mac| move |cidr: &Cidr| Neighbor { interface, address: cidr.address(), mac };
     let addresses = endpoint.addresses.iter().filter(|cidr| cidr.family() == Family::V4);

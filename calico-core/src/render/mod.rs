@@ -33,6 +33,7 @@ mod chains;
 mod config;
 mod endpoint;
 mod failsafe;
+mod floating;
 mod host_chains;
 mod hosts;
 mod names;

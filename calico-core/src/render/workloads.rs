@@ -8,6 +8,7 @@ use alloc::vec::Vec;
 
 use super::chains::Chains;
 use super::endpoint::{self, Parts};
+use super::floating::Floating;
 use super::names::Direction;
 use super::owner::Layer;
 use super::pending::Pending;
@@ -24,6 +25,7 @@ pub(super) struct Workloads {
     claims: BTreeMap<InterfaceName, BTreeSet<EndpointId>>,
     /// Interfaces of active endpoints by address; the first has the route.
     addresses: BTreeMap<Cidr, BTreeSet<InterfaceName>>,
+    floating: Floating,
 }
 
 impl Workloads {
@@ -90,6 +92,7 @@ impl Workloads {
         }
         after.chains.iter().for_each(|chain| chains.take_chain(chain.clone(), delta));
         change_elements(&before.elements, &after.elements, delta);
+        self.floating.change(interface, &before.floating, &after.floating, chains, delta);
         change_neighbors(&before, &after, &mut chains.pending, delta);
         for setting in after.settings.difference(&before.settings) {
             chains.pending.write_setting(setting.clone(), delta);
