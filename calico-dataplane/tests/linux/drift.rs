@@ -82,7 +82,7 @@ fn deeds(held: &Observed) -> Vec<Deed> {
             is_neighbor,
         ),
     ];
-    let maps = held.sets.iter().filter(|(_, set)| set.elements.iter().any(|element| element.verdict.is_some()));
+    let maps = held.sets.iter().filter(|(_, set)| set.elements.iter().any(|element| element.data.is_some()));
     for (map, _) in maps {
         deeds.push(deed(format!("nft flush map {TABLE} {map}"), is_set));
     }
