@@ -11,6 +11,7 @@ use calico_core::net::{AsNumber, Cidr};
 use calico_core::resource::NodeAddress;
 use clap::{Arg, Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 
+use crate::policy_args::PolicyArgs;
 use crate::startup::address::Method;
 use crate::startup::identity;
 
@@ -77,20 +78,9 @@ pub struct RunArgs {
     /// What this cluster is made of, words separated by commas, which are added to those that the datastore has
     #[arg(long, env = "CLUSTER_TYPE", value_name = "WORD[,…]", default_value = "")]
     pub cluster_type: String,
-    /// What happens to packets from workloads to this host once their own policy has allowed them
-    #[arg(
-        long,
-        env = "FELIX_DEFAULTENDPOINTTOHOSTACTION",
-        value_name = "ACTION",
-        value_enum,
-        ignore_case = true,
-        default_value = "drop"
-    )]
-    pub default_endpoint_to_host_action: EndpointToHost,
-    /// Whether connections end that a change of policy denies although they have begun; upstream lets them go on
-    #[arg(long, env = "CALICO_END_DENIED_CONNECTIONS", value_name = "BOOL", num_args = 0..=1, default_missing_value = "true",
-          default_value = "true", value_parser = clap::builder::BoolishValueParser::new(), action = clap::ArgAction::Set)]
-    pub end_denied_connections: bool,
+    /// How policy is carried out.
+    #[command(flatten)]
+    pub policy: PolicyArgs,
     /// How the names of workloads' interfaces begin; the CNI plugin must have the same `FELIX_INTERFACEPREFIX`, since interfaces of other
     /// names are not policed
     #[arg(long, env = WorkloadPrefixes::VARIABLE, value_name = "PREFIX[,…]", default_value = "cali")]
@@ -178,18 +168,6 @@ pub enum Backend {
     Bird,
     /// Nobody: policy only.
     None,
-}
-
-/// What happens to packets from workloads to the host.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-#[expect(clippy::exhaustive_enums, reason = "parsed here, matched in this crate")]
-pub enum EndpointToHost {
-    /// Dropped.
-    Drop,
-    /// Left to other rules of the host.
-    Return,
-    /// Accepted.
-    Accept,
 }
 
 /// A pool's range, or none.

@@ -17,6 +17,7 @@ pub mod cli;
 pub mod control;
 pub mod health;
 pub mod metrics;
+pub mod policy_args;
 mod run;
 pub mod startup;
 mod status;

@@ -4,7 +4,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
 use calico_bgp::{BgpBackend, NativeConfig, SpeakerConfig};
-use calico_core::render::{EndpointToHost, RenderConfig, Renderer};
+use calico_core::render::{RenderConfig, Renderer};
 use calico_dataplane::reconcile::ReconcileConfig;
 use calico_dataplane::{LinuxConfig, LinuxDataplane};
 use calico_datastore::client::Client;
@@ -100,14 +100,9 @@ fn configurations(args: &RunArgs) -> (RenderConfig, LinuxConfig, ReconcileConfig
     let prefixes = args.interface_prefix.to_vec();
     let render = RenderConfig {
         workload_prefixes: prefixes.clone(),
-        endpoint_to_host: match args.default_endpoint_to_host_action {
-            crate::cli::EndpointToHost::Drop => EndpointToHost::Drop,
-            crate::cli::EndpointToHost::Return => EndpointToHost::Return,
-            crate::cli::EndpointToHost::Accept => EndpointToHost::Accept,
-        },
         rp_filter: default_rp_filter(),
         ipv6: std::path::Path::new("/proc/sys/net/ipv6").exists(),
-        ..RenderConfig::default()
+        ..args.policy.config()
     };
     let linux = LinuxConfig::default().with_workload_prefixes(prefixes.clone());
     let reconcile = ReconcileConfig { workload_prefixes: prefixes, ..ReconcileConfig::default() };
@@ -128,7 +123,7 @@ fn parts(args: &RunArgs, node: &str, store: Arc<dyn Datastore>, ids: &dyn IdSour
         bgp_port: args.bgp_port,
         renderer: Box::new(Renderer::new(render)),
         reconcile,
-        end_denied_connections: args.end_denied_connections,
+        end_denied_connections: args.policy.end_denied_connections,
         sync: SyncOptions::default(),
         metrics: Arc::new(Metrics::default()),
     })
