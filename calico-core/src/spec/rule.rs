@@ -40,6 +40,7 @@ fn is_whole(rule: &Rule, namespace: &str) -> bool {
     rule.unread.is_none()
         && rule.http.is_none()
         && matches!(rule.ip_version, None | Some(4 | 6))
+        && !contradicts_service(&rule.destination)
         && rule.icmp.is_none_or(known)
         && rule.not_icmp.is_none_or(known)
         && [&rule.source, &rule.destination]
@@ -52,7 +53,8 @@ fn matches(cluster: &Cluster, rule: &Rule, whole: bool, namespace: &str, flow: &
     let entity = |entity: &EntityRule, address: IpAddr, port: u16, service_port: Option<(u8, u16)>| {
         let lost = PeerSelector { positive: None, negative: None };
         let selector = peer_selector(entity, namespace).unwrap_or(lost);
-        let wanted_service = service(entity, namespace).unwrap_or(None);
+        let contradicted = service_port.is_some() && contradicts_service(entity);
+        let wanted_service = service(entity, namespace).unwrap_or(None).filter(|_| !contradicted);
         nets_match(entity, address)
             && wanted_service.is_none_or(|service| is_behind(cluster, service, address, service_port))
             && selector.positive.as_ref().is_none_or(|wanted| is_member(cluster, wanted, address))
@@ -168,6 +170,11 @@ fn service<'a>(entity: &'a EntityRule, namespace: &'a str) -> Result<Option<(&'a
     let Some(ServiceMatch { name, namespace: given }) = &entity.services else { return Ok(None) };
     let namespace = if given.is_empty() { namespace } else { given };
     if name.is_empty() || namespace.is_empty() { Err(Unusable) } else { Ok(Some((name, namespace))) }
+}
+
+/// The ports to a service are the service's: others beside them contradict.
+const fn contradicts_service(destination: &EntityRule) -> bool {
+    destination.services.is_some() && !destination.ports.is_empty()
 }
 
 /// Whether the address stands behind the service; as a destination, with the port.

@@ -88,6 +88,10 @@ impl Generator {
     /// A flow between addresses that clusters of this generator have, or nearly have.
     pub fn flow(&mut self) -> Flow {
         let v6 = self.random.chance(30);
+        self.flow_of(v6)
+    }
+
+    pub(super) fn flow_of(&mut self, v6: bool) -> Flow {
         let protocol = self.random.pick(&[6, 6, 17, 17, 132, if v6 { 58 } else { 1 }, 136, 47]);
         let ports = matches!(protocol, 6 | 17 | 132 | 136);
         let mut port = || if ports { self.random.pick(&PORTS) } else { 0 };

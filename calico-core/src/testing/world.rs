@@ -18,19 +18,21 @@ use super::{Generator, HOST};
 use crate::flow::{ConnState, Flow, Passage, Place};
 use crate::net::{InterfaceName, Protocol};
 use crate::resource::{
-    BgpConfigurationSpec, GlobalNetworkPolicySpec, HostEndpointSpec, HostPort, Kind, Metadata, NetworkPolicySpec,
-    ORCHESTRATOR_LABEL, Object, Resource, ResourceKey, Rule, SINGLE_NAME, ServiceMatch, ServiceRange, StagedAction,
-    StagedGlobalNetworkPolicySpec, StagedKubernetesNetworkPolicySpec, StagedNetworkPolicySpec,
+    Action, BgpConfigurationSpec, EntityRule, GlobalNetworkPolicySpec, HostEndpointSpec, HostPort, Kind, Metadata,
+    NetworkPolicySpec, ORCHESTRATOR_LABEL, Object, Resource, ResourceKey, Rule, SINGLE_NAME, ServiceMatch,
+    ServiceRange, StagedAction, StagedGlobalNetworkPolicySpec, StagedKubernetesNetworkPolicySpec,
+    StagedNetworkPolicySpec,
 };
 use crate::service::{EndpointSlice, EndpointSliceKey};
 use crate::text::TextMap;
 use crate::update::Update;
 
 /// The host's own interfaces, and which addresses each may have.
-const INTERFACES: [(&str, [&str; 2]); 3] = [
+const INTERFACES: [(&str, [&str; 2]); 4] = [
     ("eth0", ["192.0.2.1", "2001:db8::1"]),
     ("eth1", ["192.0.2.2", "2001:db8::2"]),
     ("tunl0", ["192.0.2.3", "2001:db8::3"]),
+    ("lo", ["127.0.0.1", "::1"]),
 ];
 const SERVICES: [&str; 2] = ["web", "dns"];
 const SERVICE_ADDRESSES: [&str; 2] = ["10.96.0.7", "fd00:96::7"];
@@ -146,7 +148,8 @@ impl Generator {
     pub fn passage<'a>(&mut self, world: &'a World) -> Passage<'a> {
         let workloads = world.workloads();
         let (from, to) = (self.place(world, &workloads), self.place(world, &workloads));
-        let mut flow = self.flow();
+        let v6 = self.random.chance(45);
+        let mut flow = self.flow_of(v6);
         if flow.source_port != 0 || flow.destination_port != 0 {
             let (source, destination) = (self.host_port(), self.host_port());
             flow.destination_port = self.random.pick(&[flow.destination_port, destination]);
@@ -162,7 +165,7 @@ impl Generator {
             flow.icmp = Some((self.random.pick(&[133, 134, 135, 136]), 0));
         }
         let mut arriving = flow;
-        if self.random.chance(30) {
+        if self.random.chance(40) {
             let service = SERVICE_ADDRESSES.iter().filter_map(|address| address.parse().ok());
             let host = INTERFACES.iter().flat_map(|(_, addresses)| addresses).filter_map(|text| text.parse().ok());
             let of_family = |address: &IpAddr| address.is_ipv4() == flow.source.is_ipv4();
@@ -213,6 +216,10 @@ impl Generator {
         match resource {
             Resource::GlobalNetworkPolicy(object) => self.widen_global(&mut object.spec),
             Resource::NetworkPolicy(object) => self.widen_namespaced(&mut object.spec),
+            Resource::Profile(object) => {
+                self.relax(&mut object.spec.ingress);
+                self.relax(&mut object.spec.egress);
+            }
             Resource::WorkloadEndpoint(object) if self.random.chance(70) => {
                 object.metadata.labels.insert(ORCHESTRATOR_LABEL.into(), "k8s".into());
             }
@@ -234,7 +241,22 @@ impl Generator {
             spec.egress.clear();
             spec.types.clear();
         }
+        self.relax(&mut spec.ingress);
+        self.relax(&mut spec.egress);
         self.add_services(&mut spec.ingress, &mut spec.egress, false);
+    }
+
+    /// Lets some rules match far more: of those with conditions on everything most match nothing.
+    fn relax(&mut self, rules: &mut [Rule]) {
+        for rule in rules.iter_mut().filter(|rule| rule.unread.is_none()) {
+            if self.random.chance(60) {
+                let action = self.random.pick(&[Action::Allow, Action::Deny, Action::Pass, Action::Log]);
+                let relaxed = Rule { action, ..Rule::default() };
+                let protocol = rule.protocol.filter(|_| self.random.chance(60));
+                let source = EntityRule { nets: rule.source.nets.clone(), ..EntityRule::default() };
+                *rule = if self.random.chance(70) { Rule { protocol, ..relaxed } } else { Rule { source, ..relaxed } };
+            }
+        }
     }
 
     fn widen_namespaced(&mut self, spec: &mut NetworkPolicySpec) {
@@ -360,7 +382,7 @@ impl Generator {
         let expected = INTERFACES.map(|(_, addresses)| addresses);
         let expected = self.some(expected.as_flattened(), 25);
         let impossible = self.random.pick(&["cali00", "no such name"]);
-        let names = ["eth0", "eth1", "", "", "*", if self.faults { impossible } else { "tunl0" }];
+        let names = ["eth0", "eth1", "", "", "*", "*", if self.faults { impossible } else { "tunl0" }];
         let ports = PORT_NAMES.map(|name| HostPort {
             name: name.into(),
             protocol: Some(self.random.pick(&[Protocol::TCP, Protocol::UDP])),

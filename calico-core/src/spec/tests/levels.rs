@@ -69,7 +69,7 @@ fn compare(generator: &mut Generator, world: &World, state: &ActiveState, passag
 #[test]
 fn the_events_decide_as_the_resources_do() {
     let mut coverage = Coverage::default();
-    for seed in 0..250 {
+    for seed in 0..1200 {
         println!("seed {seed}");
         let mut generator = if seed % 4 == 0 { Generator::with_faults(seed) } else { Generator::new(seed) };
         let changes = generator.random.pick(&[60, 120, 200]);
@@ -77,7 +77,7 @@ fn the_events_decide_as_the_resources_do() {
         let mut rig = Rig::new();
         World::default().changes_to(&world).iter().for_each(|change| rig.take(change));
         rig.flush();
-        compare(&mut generator, &world, &rig.state, 160, &mut coverage);
+        compare(&mut generator, &world, &rig.state, 250, &mut coverage);
     }
     println!("{coverage}");
     let missing = coverage.below(5);

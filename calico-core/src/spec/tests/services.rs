@@ -76,6 +76,26 @@ fn a_service_without_a_namespace_is_of_the_policys() {
     assert_eq!(cluster(Action::Pass), DENY);
 }
 
+/// Both say which ports, so the service is no condition that could be carried out: an Allow never matches, Deny and Pass deny without it.
+#[test]
+fn a_destination_service_with_ports_is_not_understood() {
+    let decide = |action: Action, port: &str, then: Action| {
+        let mut rules = [Rule { action, ..Rule::default() }, Rule { action: then, ..Rule::default() }];
+        rules[0].destination.services =
+            Some(crate::resource::ServiceMatch { name: "web".into(), namespace: "default".into() });
+        rules[0].destination.ports = [port.parse().unwrap()].into();
+        let mut only = policy("only", json!({"selector": "app == 'b'", "types": ["Ingress"], "ingress": []}));
+        let Resource::GlobalNetworkPolicy(object) = &mut only else { unreachable!() };
+        object.spec.ingress = rules.into();
+        let resources: Vec<Resource> = pods().into_iter().chain([open(), only]).collect();
+        let cluster = Cluster::new(&resources).with_slices([slice("default", "web", &["10.0.0.9"], &[(6, 81)])]);
+        cluster.ingress(&key("b"), &flow("10.0.0.1", "10.0.0.2", 6, 80))
+    };
+    assert_eq!(decide(Action::Allow, "80", Action::Log), DENY);
+    assert_eq!([decide(Action::Deny, "80", Action::Allow), decide(Action::Pass, "80", Action::Allow)], [DENY; 2]);
+    assert_eq!(decide(Action::Deny, "81", Action::Allow), ALLOW);
+}
+
 /// What a policy of the cluster with one rule allows where nothing else would.
 fn allows_from(rule: Value, from: &str, to: &str, protocol: u8, port: u16) -> bool {
     let only = policy("only", json!({"selector": "all()", "types": ["Ingress"], "ingress": [rule]}));
