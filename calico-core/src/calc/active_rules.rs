@@ -14,7 +14,7 @@ use super::admit::Profile;
 use super::arena::Arena;
 use super::local::Local;
 use super::policy::Policy;
-use crate::label::Index;
+use crate::label::{IdSet, Index, Match};
 use crate::resource::ResourceKey;
 use crate::selector::Selector;
 
@@ -22,13 +22,15 @@ use crate::selector::Selector;
 #[derive(Debug, Default)]
 pub(super) struct Activation {
     index: Index,
-    endpoints: HashMap<ResourceKey, Active>,
-    by_item: HashMap<u32, ResourceKey>,
+    /// By the index's key of the item. Which policies an endpoint has, the index says.
+    endpoints: Arena<Local>,
     /// By the index's key of the policy's selector.
     policies: Arena<Known>,
     profiles: HashMap<Arc<str>, Named>,
-    /// Active policies by tier.
-    by_tier: HashMap<Arc<str>, BTreeSet<ResourceKey>>,
+    /// Policies of endpoints, by tier.
+    by_tier: HashMap<Arc<str>, IdSet>,
+    /// Items to look at again, beside the endpoints of `dirty`.
+    dirty_items: BTreeSet<u32>,
     dirty: Dirty,
 }
 
@@ -40,19 +42,12 @@ pub(super) struct Dirty {
     pub(super) profiles: BTreeSet<Arc<str>>,
 }
 
-/// An active endpoint.
-#[derive(Debug)]
-struct Active {
-    endpoint: Local,
-    item: u32,
-    policies: BTreeSet<ResourceKey>,
-}
-
 /// A policy and the endpoints that it matches.
 #[derive(Debug)]
 struct Known {
     policy: Policy,
-    endpoints: BTreeSet<ResourceKey>,
+    /// Items.
+    endpoints: IdSet,
 }
 
 impl Known {
@@ -74,41 +69,41 @@ impl Activation {
         let Some(endpoint) = endpoint else { return self.remove_endpoint(key) };
         // The new names first, so that a profile named before and after stays active in between.
         endpoint.profiles().for_each(|name| self.refer(name));
-        match self.endpoints.get_mut(key) {
-            Some(active) => {
-                self.index.change_item(active.item, endpoint.labels(key), endpoint.profiles());
-                let former = mem::replace(&mut active.endpoint, endpoint);
+        match self.endpoints.find(key) {
+            Some(item) => {
+                self.index.change_item(item, endpoint.labels(key), endpoint.profiles());
+                let Some(held) = self.endpoints.get_mut(item) else { return };
+                let former = mem::replace(held, endpoint);
                 former.profiles().for_each(|name| self.unrefer(name));
             }
             None => {
                 let item = self.index.add_item(endpoint.labels(key), endpoint.profiles());
-                self.by_item.insert(item, key.clone());
-                self.endpoints.insert(key.clone(), Active { endpoint, item, policies: BTreeSet::new() });
+                self.endpoints.insert(item, key.clone(), endpoint);
             }
         }
     }
 
     fn remove_endpoint(&mut self, key: &ResourceKey) {
-        let Some(active) = self.endpoints.remove(key) else { return };
-        self.index.remove_item(active.item);
-        self.by_item.remove(&active.item);
-        for policy in &active.policies {
-            self.stop(policy, key);
+        let Some(item) = self.endpoints.find(key) else { return };
+        for policy in self.index.matching(item).to_vec() {
+            self.stop(policy, item);
         }
-        active.endpoint.profiles().for_each(|name| self.unrefer(name));
+        self.index.remove_item(item);
+        let Some((_, endpoint)) = self.endpoints.remove(item) else { return };
+        endpoint.profiles().for_each(|name| self.unrefer(name));
     }
 
     pub(super) fn set_policy(&mut self, key: &ResourceKey, policy: Option<(Policy, Selector)>) {
         let known = self.policies.find(key);
         let Some((policy, selector)) = policy else { return self.remove_policy(known) };
-        let kept = known.and_then(|id| self.policies.get_mut(id)).filter(|known| known.policy.selects_like(&policy));
-        let Some(known) = kept else {
+        let kept = known.and_then(|id| Some((id, self.policies.get_mut(id)?)));
+        let Some((id, known)) = kept.filter(|(_, known)| known.policy.selects_like(&policy)) else {
             self.remove_policy(known);
             let id = self.index.add_selector(&selector);
             if policy.is_needed_everywhere() {
                 self.dirty.policies.insert(key.clone());
             }
-            return self.policies.insert(id, key.clone(), Known { policy, endpoints: BTreeSet::new() });
+            return self.policies.insert(id, key.clone(), Known { policy, endpoints: IdSet::default() });
         };
         let was_active = known.is_active();
         let former = mem::replace(&mut known.policy, policy);
@@ -119,11 +114,11 @@ impl Activation {
             return;
         }
         if !former.stands_like(&known.policy) {
-            self.dirty.endpoints.extend(known.endpoints.iter().cloned());
+            self.dirty_items.extend(known.endpoints.iter());
         }
         if former.tier() != known.policy.tier() {
-            self.by_tier.entry(known.policy.tier().into()).or_default().insert(key.clone());
-            self.leave_tier(former.tier(), key);
+            self.by_tier.entry(known.policy.tier().into()).or_default().insert(id);
+            self.leave_tier(former.tier(), id);
         }
     }
 
@@ -132,18 +127,10 @@ impl Activation {
         let Some((key, known)) = self.policies.remove(id) else { return };
         self.index.remove_selector(id);
         if known.is_active() {
-            self.dirty.policies.insert(key.clone());
+            self.dirty.policies.insert(key);
         }
-        if known.endpoints.is_empty() {
-            return;
-        }
-        self.leave_tier(known.policy.tier(), &key);
-        for endpoint in known.endpoints {
-            if let Some(active) = self.endpoints.get_mut(&endpoint) {
-                active.policies.remove(&key);
-            }
-            self.dirty.endpoints.insert(endpoint);
-        }
+        self.leave_tier(known.policy.tier(), id);
+        self.dirty_items.extend(known.endpoints.iter());
     }
 
     pub(super) fn set_profile(&mut self, name: &Arc<str>, profile: Option<Profile>) {
@@ -159,30 +146,24 @@ impl Activation {
 
     /// A tier came, changed or went.
     pub(super) fn touch_tier(&mut self, tier: &str) {
-        let policies = self.by_tier.get(tier).into_iter().flatten();
-        let endpoints = policies
-            .filter_map(|policy| self.policies.get(self.policies.find(policy)?))
-            .flat_map(|known| &known.endpoints);
-        self.dirty.endpoints.extend(endpoints.cloned());
+        let policies = self.by_tier.get(tier).into_iter().flat_map(IdSet::iter);
+        let known = policies.filter_map(|policy| self.policies.get(policy));
+        self.dirty_items.extend(known.flat_map(|known| known.endpoints.iter()));
     }
 
     /// Works out which policies match which endpoints now.
     pub(super) fn settle(&mut self) {
         let mut index = mem::take(&mut self.index);
         index.settle(|change| {
-            let Some(policy) = self.policies.key(change.selector).cloned() else { return };
-            let Some(endpoint) = self.by_item.get(&change.item).cloned() else { return };
-            if !self.concerns(&policy, &endpoint) {
+            let Match { selector, item, started, .. } = change;
+            if !self.concerns(selector, item) {
                 return;
             }
-            self.dirty.endpoints.insert(endpoint.clone());
-            if change.started {
-                self.start(&policy, &endpoint);
+            self.dirty_items.insert(item);
+            if started {
+                self.start(selector, item);
             } else {
-                self.stop(&policy, &endpoint);
-                if let Some(active) = self.endpoints.get_mut(&endpoint) {
-                    active.policies.remove(&policy);
-                }
+                self.stop(selector, item);
             }
         });
         self.index = index;
@@ -190,18 +171,22 @@ impl Activation {
 
     /// What must be looked at again since the last call.
     pub(super) fn take_dirty(&mut self) -> Dirty {
+        let items = mem::take(&mut self.dirty_items);
+        self.dirty.endpoints.extend(items.into_iter().filter_map(|item| self.endpoints.key(item).cloned()));
         mem::take(&mut self.dirty)
     }
 
     /// An active endpoint.
     pub(super) fn endpoint(&self, key: &ResourceKey) -> Option<&Local> {
-        self.endpoints.get(key).map(|active| &active.endpoint)
+        self.endpoints.get(self.endpoints.find(key)?)
     }
 
     /// Policies of an active endpoint.
     pub(super) fn policies_of(&self, key: &ResourceKey) -> impl Iterator<Item = (&ResourceKey, &Policy)> {
-        let policies = self.endpoints.get(key).into_iter().flat_map(|active| &active.policies);
-        policies.filter_map(|policy| Some((policy, &self.known(policy)?.policy)))
+        let item = self.endpoints.find(key);
+        let selected = item.into_iter().flat_map(|item| self.index.matching(item).iter().map(move |one| (*one, item)));
+        let policies = selected.filter(|(policy, item)| self.concerns(*policy, *item));
+        policies.filter_map(|(policy, _)| Some((self.policies.key(policy)?, &self.policies.get(policy)?.policy)))
     }
 
     /// A policy, if it is active.
@@ -215,30 +200,27 @@ impl Activation {
     }
 
     /// Whether a policy has a say about an endpoint that it selects.
-    fn concerns(&self, policy: &ResourceKey, endpoint: &ResourceKey) -> bool {
-        let is_workload = self.endpoint(endpoint).is_some_and(Local::is_workload);
-        !is_workload || self.known(policy).is_some_and(|known| known.policy.concerns_workloads())
+    fn concerns(&self, policy: u32, item: u32) -> bool {
+        let is_workload = self.endpoints.get(item).is_some_and(Local::is_workload);
+        !is_workload || self.policies.get(policy).is_some_and(|known| known.policy.concerns_workloads())
     }
 
-    fn start(&mut self, policy: &ResourceKey, endpoint: &ResourceKey) {
-        if let Some(active) = self.endpoints.get_mut(endpoint) {
-            active.policies.insert(policy.clone());
+    fn start(&mut self, policy: u32, item: u32) {
+        let Some(known) = self.policies.get_mut(policy) else { return };
+        let is_first = known.endpoints.is_empty();
+        known.endpoints.insert(item);
+        if is_first {
+            self.by_tier.entry(known.policy.tier().into()).or_default().insert(policy);
+            self.touch_policy(policy);
         }
-        let Some(known) = self.policies.find(policy).and_then(|id| self.policies.get_mut(id)) else { return };
-        if known.endpoints.is_empty() {
-            self.dirty.policies.insert(policy.clone());
-            self.by_tier.entry(known.policy.tier().into()).or_default().insert(policy.clone());
-        }
-        known.endpoints.insert(endpoint.clone());
     }
 
-    fn stop(&mut self, policy: &ResourceKey, endpoint: &ResourceKey) {
-        let Some(known) = self.policies.find(policy).and_then(|id| self.policies.get_mut(id)) else { return };
-        known.endpoints.remove(endpoint);
-        if known.endpoints.is_empty() {
-            self.dirty.policies.insert(policy.clone());
+    fn stop(&mut self, policy: u32, item: u32) {
+        let Some(known) = self.policies.get_mut(policy) else { return };
+        if known.endpoints.remove(item) && known.endpoints.is_empty() {
             let policy_view = known.policy.clone();
             self.leave_tier(policy_view.tier(), policy);
+            self.touch_policy(policy);
         }
     }
 
@@ -246,7 +228,11 @@ impl Activation {
         self.policies.get(self.policies.find(policy)?)
     }
 
-    fn leave_tier(&mut self, tier: &str, policy: &ResourceKey) {
+    fn touch_policy(&mut self, policy: u32) {
+        self.dirty.policies.extend(self.policies.key(policy).cloned());
+    }
+
+    fn leave_tier(&mut self, tier: &str, policy: u32) {
         let Some(policies) = self.by_tier.get_mut(tier) else { return };
         policies.remove(policy);
         if policies.is_empty() {

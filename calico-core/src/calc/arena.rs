@@ -1,47 +1,37 @@
 //! Values under the label index's dense integers, found by resource key as well; the key is held once.
 
-use core::hash::BuildHasher as _;
-
-use hashbrown::{DefaultHashBuilder, HashTable};
-
 use crate::label::slab::Slots;
+use crate::label::store::Keys;
 use crate::resource::ResourceKey;
 
 /// The values.
 #[derive(Debug)]
 pub(super) struct Arena<T> {
     slots: Slots<(ResourceKey, T)>,
-    table: HashTable<u32>,
-    hasher: DefaultHashBuilder,
+    ids: Keys,
 }
 
 impl<T> Default for Arena<T> {
     fn default() -> Self {
-        Self { slots: Slots::default(), table: HashTable::new(), hasher: DefaultHashBuilder::default() }
+        Self { slots: Slots::default(), ids: Keys::default() }
     }
 }
 
 impl<T> Arena<T> {
     /// The integer of a key.
     pub(super) fn find(&self, key: &ResourceKey) -> Option<u32> {
-        let same = |id: &u32| self.key(*id) == Some(key);
-        self.table.find(self.hasher.hash_one(key), same).copied()
+        self.ids.find(self.ids.hash(key), |id| self.key(id) == Some(key))
     }
 
     /// Puts a value in under an integer that is free.
     pub(super) fn insert(&mut self, id: u32, key: ResourceKey, value: T) {
-        let hash = self.hasher.hash_one(&key);
+        self.ids.insert(self.ids.hash(&key), id);
         self.slots.put(id, (key, value));
-        let (slots, hasher) = (&self.slots, &self.hasher);
-        let rehash = |id: &u32| slots.get(*id).map_or(0, |(key, _)| hasher.hash_one(key));
-        self.table.insert_unique(hash, id, rehash);
     }
 
     pub(super) fn remove(&mut self, id: u32) -> Option<(ResourceKey, T)> {
         let (key, value) = self.slots.take(id)?;
-        if let Ok(found) = self.table.find_entry(self.hasher.hash_one(&key), |other| *other == id) {
-            found.remove();
-        }
+        self.ids.remove(self.ids.hash(&key), id);
         Some((key, value))
     }
 

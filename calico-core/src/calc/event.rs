@@ -93,7 +93,7 @@ pub struct ProfileId(pub Arc<str>);
 pub struct EndpointId(pub ResourceKey);
 
 /// The rules of an active policy or profile, selectors replaced by sets.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 #[expect(clippy::exhaustive_structs, reason = "the graph builds it with literals")]
 pub struct ActiveRules {
     /// A policy's tier; none for a profile.
@@ -105,7 +105,7 @@ pub struct ActiveRules {
 }
 
 /// One rule. All given conditions must hold.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 #[expect(clippy::exhaustive_structs, reason = "the graph builds it with literals")]
 pub struct ActiveRule {
     /// What it does. `Allow` rules with HTTP conditions never get here (they cannot match in the kernel).
@@ -127,7 +127,7 @@ pub struct ActiveRule {
 }
 
 /// Conditions on one side of a flow.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 #[expect(clippy::exhaustive_structs, reason = "the graph builds it with literals")]
 pub struct ActiveEntity {
     /// The address lies in one of these; empty means anywhere. May hold both families; a rule with a list

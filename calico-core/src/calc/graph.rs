@@ -13,13 +13,14 @@ use super::admit::{self, Admitted, Profile};
 use super::describe;
 use super::diagnostic::{Diagnostics, Finder, Problem};
 use super::dispatch::Dispatch;
-use super::event::{ActiveEndpoint, ActiveHostEndpoint};
+use super::event::{ActiveEndpoint, ActiveHostEndpoint, ActiveRules};
 use super::host_endpoints::{self, HostEndpoints};
 use super::ip_set::IpSets;
 use super::local::Local;
 use super::network::Networks;
 use super::policy_order::PolicyOrder;
 use super::services::Services;
+use super::shared::Shared;
 use crate::net::InterfaceName;
 use crate::resource::{DEFAULT_ALLOW_PROFILE, Kind, ResourceKey};
 use crate::service::{EndpointSlice, EndpointSliceKey};
@@ -49,6 +50,7 @@ pub struct Graph {
     services: Services,
     network: Networks,
     diagnostics: Diagnostics,
+    rules: Shared<ActiveRules>,
     policies: BTreeMap<ResourceKey, Sent>,
     profiles: BTreeMap<Arc<str>, Sent>,
     endpoints: BTreeMap<ResourceKey, Arc<ActiveEndpoint>>,
@@ -79,6 +81,7 @@ impl Graph {
             services: Services::default(),
             network: Networks::default(),
             diagnostics: Diagnostics::default(),
+            rules: Shared::default(),
             policies: BTreeMap::new(),
             profiles: BTreeMap::new(),
             endpoints: BTreeMap::new(),

@@ -36,6 +36,7 @@ mod rule_scan;
 mod scope;
 mod sequence;
 mod services;
+mod shared;
 
 pub use diagnostic::{Combination, Problem, RuleEffect, RuleFault};
 pub use graph::Graph;

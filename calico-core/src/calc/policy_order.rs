@@ -9,20 +9,19 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::cmp::Ordering;
 
-use hashbrown::{HashMap, HashSet};
+use hashbrown::HashMap;
 
 use super::diagnostic::Problem;
 use super::event::{Directions, PolicyId, ProfileId, Stack, StackTier};
 use super::policy::{List, Policy};
+use super::shared::Shared;
 use crate::resource::{DefaultAction, PolicyType, ResourceKey, TierSpec};
 
 /// The node.
 #[derive(Debug, Default)]
 pub(super) struct PolicyOrder {
     tiers: HashMap<Arc<str>, TierSpec>,
-    stacks: HashSet<Arc<Stack>>,
-    /// Stacks in use when unused ones were last thrown out.
-    kept: usize,
+    stacks: Shared<Stack>,
 }
 
 impl PolicyOrder {
@@ -84,24 +83,12 @@ impl PolicyOrder {
             }
             tier.policies.push(id);
         }
-        let stack = Stack { tiers, profiles: profiles.to_vec() };
-        match self.stacks.get(&stack) {
-            Some(shared) => shared.clone(),
-            None => {
-                let shared = Arc::new(stack);
-                self.stacks.insert(shared.clone());
-                shared
-            }
-        }
+        self.stacks.share(Stack { tiers, profiles: profiles.to_vec() })
     }
 
-    /// Throws out stacks that no endpoint has any more, once there may be as many of those as of others.
+    /// Throws out stacks that no endpoint has any more.
     pub(super) fn forget_unused(&mut self) {
-        const SMALL: usize = 64;
-        if self.stacks.len() > SMALL.max(2 * self.kept) {
-            self.stacks.retain(|stack| Arc::strong_count(stack) > 1);
-            self.kept = self.stacks.len();
-        }
+        self.stacks.forget_unused();
     }
 
     fn default_action(&self, tier: &str) -> DefaultAction {

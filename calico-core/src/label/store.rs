@@ -1,6 +1,6 @@
 //! Values that are found by what they say, each held once and counted.
 
-use core::hash::BuildHasher as _;
+use core::hash::{BuildHasher as _, Hash};
 
 use hashbrown::{DefaultHashBuilder, HashTable};
 
@@ -9,7 +9,7 @@ use super::slab::Slab;
 /// What a value says, as bytes or otherwise.
 pub(crate) trait Content {
     /// What is compared.
-    type Said: core::hash::Hash + Eq + ?Sized;
+    type Said: Hash + Eq + ?Sized;
 
     /// It.
     fn said(&self) -> &Self::Said;
@@ -22,29 +22,25 @@ pub(crate) trait Content {
 #[derive(Debug)]
 pub(crate) struct Store<T> {
     slab: Slab<T>,
-    table: HashTable<u32>,
-    hasher: DefaultHashBuilder,
+    keys: Keys,
 }
 
 impl<T> Default for Store<T> {
     fn default() -> Self {
-        Self { slab: Slab::default(), table: HashTable::new(), hasher: DefaultHashBuilder::default() }
+        Self { slab: Slab::default(), keys: Keys::default() }
     }
 }
 
 impl<T: Content> Store<T> {
     /// The key of what says that, held once more, and whether `make` had to make it.
     pub(crate) fn acquire(&mut self, said: &T::Said, make: impl FnOnce() -> T) -> (u32, bool) {
-        let hash = self.hasher.hash_one(said);
-        let slab = &self.slab;
-        let found = self.table.find(hash, |key| slab.get(*key).is_some_and(|value| value.said() == said)).copied();
+        let hash = self.keys.hash(said);
+        let found = self.keys.find(hash, |key| self.slab.get(key).is_some_and(|value| value.said() == said));
         let (key, new) = match found {
             Some(key) => (key, false),
             None => {
                 let key = self.slab.insert(make());
-                let (slab, hasher) = (&self.slab, &self.hasher);
-                let rehash = |key: &u32| slab.get(*key).map_or(0, |value| hasher.hash_one(value.said()));
-                self.table.insert_unique(hash, key, rehash);
+                self.keys.insert(hash, key);
                 (key, true)
             }
         };
@@ -54,8 +50,7 @@ impl<T: Content> Store<T> {
 
     /// The key of what says that.
     pub(crate) fn find(&self, said: &T::Said) -> Option<u32> {
-        let same = |key: &u32| self.slab.get(*key).is_some_and(|value| value.said() == said);
-        self.table.find(self.hasher.hash_one(said), same).copied()
+        self.keys.find(self.keys.hash(said), |key| self.slab.get(key).is_some_and(|value| value.said() == said))
     }
 
     /// Holds it once more.
@@ -72,10 +67,7 @@ impl<T: Content> Store<T> {
         if *value.references() > 0 {
             return None;
         }
-        let hash = self.hasher.hash_one(value.said());
-        if let Ok(found) = self.table.find_entry(hash, |other| *other == key) {
-            found.remove();
-        }
+        self.keys.remove(self.keys.hash(value.said()), key);
         self.slab.remove(key)
     }
 
@@ -90,6 +82,42 @@ impl<T: Content> Store<T> {
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &T)> {
         self.slab.iter()
     }
+}
+
+/// Integers by the hash of what they stand for. The hash is kept beside them: to grow, the table need not look at that again.
+#[derive(Debug, Default)]
+pub(crate) struct Keys {
+    table: HashTable<(u32, u32)>,
+    hasher: DefaultHashBuilder,
+}
+
+impl Keys {
+    /// The hash of something.
+    #[expect(clippy::cast_possible_truncation, reason = "a part of a hash is one")]
+    pub(crate) fn hash(&self, said: &(impl Hash + ?Sized)) -> u32 {
+        self.hasher.hash_one(said) as u32
+    }
+
+    /// The integer of that hash that stands for what is meant.
+    pub(crate) fn find(&self, hash: u32, mut is: impl FnMut(u32) -> bool) -> Option<u32> {
+        self.table.find(spread(hash), |entry| entry.0 == hash && is(entry.1)).map(|entry| entry.1)
+    }
+
+    /// Adds one that is not there.
+    pub(crate) fn insert(&mut self, hash: u32, key: u32) {
+        self.table.insert_unique(spread(hash), (hash, key), |entry| spread(entry.0));
+    }
+
+    pub(crate) fn remove(&mut self, hash: u32, key: u32) {
+        if let Ok(found) = self.table.find_entry(spread(hash), |entry| *entry == (hash, key)) {
+            found.remove();
+        }
+    }
+}
+
+/// The table takes its lowest bits for the place and its highest to tell entries apart.
+const fn spread(hash: u32) -> u64 {
+    (hash as u64) << 32 | hash as u64
 }
 
 /// Declares that a type says what one of its fields holds.

@@ -52,6 +52,7 @@ impl Graph {
             }
         }
         self.order.forget_unused();
+        self.rules.forget_unused();
         batch.into_events()
     }
 
@@ -100,14 +101,13 @@ impl Graph {
             (Some(scan), problems)
         });
         self.diagnostics.set(key, Finder::Scan, problems);
-        let mut sent = scan.map(|scan| Sent {
+        let sent = scan.map(|scan| Sent {
             sets: scan.sets.selected.iter().map(|definition| self.sets.acquire(definition)).collect(),
             services: scan.sets.services.iter().map(|definition| self.services.acquire(definition)).collect(),
-            rules: Arc::new(scan.rules),
+            rules: self.rules.share(scan.rules),
         });
-        match (&former, &mut sent) {
-            // What has not changed is held once.
-            (Some(former), Some(sent)) if former.rules == sent.rules => sent.rules = former.rules.clone(),
+        match (&former, &sent) {
+            (Some(former), Some(sent)) if former.rules == sent.rules => {}
             (_, Some(sent)) => tell(Some(sent.rules.clone())),
             (Some(_), None) => tell(None),
             (None, None) => {}
