@@ -14,6 +14,7 @@ mod failing;
 mod formats;
 mod kinds;
 mod messages;
+mod policy;
 mod spoilt;
 mod verbs;
 mod version;

@@ -10,7 +10,7 @@ use clap::{ArgAction, Args};
 use serde_json::{Value, json};
 
 use super::change::{self, Changed, RuleChange, Touched};
-use super::flows::{self, FlowChange};
+use super::flows::{self, FlowChange, Flows};
 use super::model::Model;
 use super::paint::{Page, Style};
 use super::picture::{Manifests, Picture};
@@ -63,7 +63,7 @@ struct Difference {
     endpoints: Vec<Touched>,
     /// Endpoints there are, after the change.
     all: usize,
-    flows: Vec<FlowChange>,
+    flows: Flows,
 }
 
 pub(super) async fn diff(
@@ -118,7 +118,7 @@ async fn difference(
         context.tell("info: rules name more ports or prefixes than are asked about; --ports chooses the traffic");
     }
     let all = after.state.endpoints.len() + after.host_endpoints.len();
-    Ok(Difference { resources, rules, endpoints, all, flows: flows.changes })
+    Ok(Difference { resources, rules, endpoints, all, flows })
 }
 
 /// Of what is wrong with the changed objects, and of kinds that decide no flow.
@@ -144,7 +144,7 @@ impl Difference {
             "resources": self.resources.iter().map(Changed::json).collect::<Vec<_>>(),
             "rules": self.rules.iter().map(RuleChange::json).collect::<Vec<_>>(),
             "endpoints": self.endpoints.iter().map(Touched::json).collect::<Vec<_>>(),
-            "flows": self.flows.iter().map(FlowChange::json).collect::<Vec<_>>(),
+            "flows": self.flows.changes.iter().map(FlowChange::json).collect::<Vec<_>>(),
         })
     }
 

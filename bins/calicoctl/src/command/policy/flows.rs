@@ -38,6 +38,8 @@ pub(super) struct FlowChange {
 #[derive(Debug, Default)]
 pub(super) struct Flows {
     pub(super) changes: Vec<FlowChange>,
+    /// The traffic that was asked about.
+    pub(super) samples: BTreeSet<Sample>,
     /// Whether there was more to ask about than was asked.
     pub(super) is_partial: bool,
 }
@@ -57,6 +59,7 @@ pub(super) fn changes(
     } else {
         given.iter().map(|traffic| Sample { traffic: *traffic, is_other: false }).collect()
     };
+    flows.samples.extend(&samples);
     let (others, is_partial) = others(&[before, after]);
     flows.is_partial |= is_partial;
     let mut ends = workloads(before, after);
@@ -211,48 +214,45 @@ impl FlowChange {
     }
 }
 
-/// What becomes of flows, ends alike taken together.
-pub(super) fn text(flows: &[FlowChange], page: &mut Page) {
-    if flows.is_empty() {
-        page.line(0, &[(Style::Bold, "No flow would be decided otherwise.")]);
-        return;
-    }
-    let sorts: [(&str, Style, fn(&FlowChange) -> bool); 4] = [
-        ("Flows that would be denied:", Style::Bad, |flow| {
-            flow.before == Some(Decision::Allow) && flow.after == Some(Decision::Deny)
-        }),
-        ("Flows that would be allowed:", Style::Good, |flow| {
-            flow.before == Some(Decision::Deny) && flow.after == Some(Decision::Allow)
-        }),
-        ("Flows that would be new:", Style::Odd, |flow| flow.before.is_none()),
-        ("Flows that would be gone:", Style::Odd, |flow| flow.after.is_none()),
+/// What becomes of flows, ends alike taken together. New flows that would be denied are told by silence.
+pub(super) fn text(flows: &Flows, page: &mut Page) {
+    let (allow, deny) = (Some(Decision::Allow), Some(Decision::Deny));
+    let sorts = [
+        ("Flows that would be denied:", Style::Bad, allow, deny),
+        ("Flows that would be allowed:", Style::Good, deny, allow),
+        ("Flows of new endpoints that would be allowed:", Style::Good, None, allow),
+        ("Flows that were allowed, of endpoints that would be gone:", Style::Bad, allow, None),
     ];
-    for (heading, style, is) in sorts {
-        let lines = lines(flows.iter().filter(|flow| is(flow)));
+    let mut is_silent = true;
+    for (heading, style, before, after) in sorts {
+        let of_sort = flows.changes.iter().filter(|flow| flow.before == before && flow.after == after);
+        let lines = lines(of_sort, &flows.samples);
         if lines.is_empty() {
             continue;
         }
+        is_silent = false;
         page.line(0, &[(Style::Bold, heading)]);
         for (ends, traffic) in lines {
             page.line(2, &[(style, &ends), (Style::Plain, "  "), (Style::Dim, &traffic)]);
         }
     }
+    if is_silent {
+        page.line(0, &[(Style::Bold, "No flow would be decided otherwise.")]);
+    }
 }
 
+/// Traffic between two ends, by family.
+type Between = BTreeSet<(Family, Sample)>;
+
 /// Sources with the same destinations are one, and so are destinations with the same traffic.
-fn lines<'a>(flows: impl Iterator<Item = &'a FlowChange>) -> Vec<(String, String)> {
-    let mut by_from: BTreeMap<&str, BTreeMap<&str, BTreeSet<String>>> = BTreeMap::new();
+fn lines<'a>(flows: impl Iterator<Item = &'a FlowChange>, samples: &BTreeSet<Sample>) -> Vec<(String, String)> {
+    let mut by_from: BTreeMap<&str, BTreeMap<&str, Between>> = BTreeMap::new();
     for flow in flows {
-        let traffic = match (flow.family, flow.before.is_none(), flow.after) {
-            (Family::V6, ..) => format!("{} over IPv6", flow.sample),
-            (_, true, Some(after)) => format!("{} {}", flow.sample, steps::verdict(after)),
-            _ => flow.sample.to_string(),
-        };
-        by_from.entry(&flow.from).or_default().entry(&flow.to).or_default().insert(traffic);
+        by_from.entry(&flow.from).or_default().entry(&flow.to).or_default().insert((flow.family, flow.sample));
     }
-    let mut alike: BTreeMap<Vec<(&BTreeSet<String>, Vec<&str>)>, Vec<&str>> = BTreeMap::new();
+    let mut alike: BTreeMap<Vec<(&Between, Vec<&str>)>, Vec<&str>> = BTreeMap::new();
     for (from, by_to) in &by_from {
-        let mut by_traffic: BTreeMap<&BTreeSet<String>, Vec<&str>> = BTreeMap::new();
+        let mut by_traffic: BTreeMap<&Between, Vec<&str>> = BTreeMap::new();
         for (to, traffic) in by_to {
             by_traffic.entry(traffic).or_default().push(to);
         }
@@ -262,11 +262,30 @@ fn lines<'a>(flows: impl Iterator<Item = &'a FlowChange>) -> Vec<(String, String
     for (by_traffic, sources) in alike {
         for (traffic, destinations) in by_traffic {
             let ends = format!("{} → {}", several(&sources), several(&destinations));
-            lines.push((ends, traffic.iter().cloned().collect::<Vec<_>>().join(", ")));
+            lines.push((ends, between(traffic, samples)));
         }
     }
     lines.sort();
     lines
+}
+
+/// The traffic in words. What holds over IPv6 is told for itself only where it is other than over IPv4.
+fn between(traffic: &Between, samples: &BTreeSet<Sample>) -> String {
+    let of = |family| -> BTreeSet<Sample> {
+        traffic.iter().filter(|(own, _)| *own == family).map(|(_, sample)| *sample).collect()
+    };
+    let told = |found: &BTreeSet<Sample>, suffix: &str| {
+        if found.len() == samples.len() && found.len() > 1 {
+            return vec![format!("all traffic{suffix}")];
+        }
+        found.iter().map(|sample| format!("{sample}{suffix}")).collect::<Vec<_>>()
+    };
+    let (over_v4, over_v6) = (of(Family::V4), of(Family::V6));
+    let mut words = told(&over_v4, "");
+    if over_v6 != over_v4 {
+        words.extend(told(&over_v6, " over IPv6"));
+    }
+    words.join(", ")
 }
 
 /// A few by name, more by what they have in common.

@@ -95,11 +95,6 @@ impl<'a> Grid<'a> {
             }
             page.line(0, &parts);
         }
-        if !is_square {
-            for (index, column) in self.columns.iter().enumerate() {
-                page.line(0, &[(Style::Dim, &format!("{:>3}  ", index + 1)), (Style::Plain, &column.name)]);
-            }
-        }
     }
 
     /// All flows between two groups have one verdict.
@@ -134,6 +129,11 @@ impl<'a> Grid<'a> {
     }
 
     fn legend(&self, is_wide: bool, page: &mut Page) {
+        if !is_wide && self.rows != self.columns {
+            for (index, column) in self.columns.iter().enumerate() {
+                page.line(0, &[(Style::Dim, &format!("{:>3}  ", index + 1)), (Style::Plain, &column.name)]);
+            }
+        }
         page.blank();
         if !is_wide {
             page.line(

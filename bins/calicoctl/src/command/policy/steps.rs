@@ -134,28 +134,42 @@ impl Teller<'_> {
     fn of_owner(&mut self, owner: &Owner, tier: Option<&str>, rules: Option<&ActiveRules>, is_staged: bool) -> Left {
         let key = written::key_of(owner);
         let list = written::list(self.model, &key, self.direction);
-        let mut left = None;
+        let mut steps = Vec::new();
         while let Some(Step::Rule(step) | Step::Staged(step)) =
             self.steps.next_if(|step| matches!(step, Step::Rule(step) | Step::Staged(step) if step.owner == *owner))
         {
-            let ends = !is_staged && step.action != Action::Log;
-            left = Some(if ends { Left::Tier } else { Left::On });
-            self.matched(&key, tier, step, &list, is_staged);
+            steps.push(step);
         }
-        left.unwrap_or_else(|| {
-            let tried: Vec<Tried> = list.iter().map(|written| self.tried(written, rules)).collect();
-            // A profile that only hands labels down has nothing to say.
-            if !tried.is_empty() || tier.is_some() {
+        let is_decided = steps.last().is_some_and(|step| step.action != Action::Log);
+        if list.is_empty() {
+            // A profile that does not exist has a rule that nobody wrote; one that only hands labels down has nothing to say.
+            steps.iter().for_each(|step| self.matched(&key, tier, step, None, is_staged));
+            if tier.is_some() && steps.is_empty() {
+                self.push(&key, tier, What::NoMatch { tried: Vec::new(), is_staged });
+            }
+        }
+        let last = steps.last().and_then(|last| list.iter().position(|written| written.active == Some(last.rule)));
+        for (index, written) in list.iter().enumerate() {
+            if let Some(step) = steps.iter().find(|step| written.active == Some(step.rule)) {
+                self.matched(&key, tier, step, Some(written), is_staged);
+            } else if !is_decided || (written.problem.is_some() && last.is_some_and(|last| index < last)) {
+                // Where a rule decided, those before it are of interest only if they are not what they say.
+                let tried = vec![self.tried(written, rules)];
                 self.push(&key, tier, What::NoMatch { tried, is_staged });
             }
-            Left::On
-        })
+        }
+        if is_decided && !is_staged { Left::Tier } else { Left::On }
     }
 
-    fn matched(&mut self, key: &ResourceKey, tier: Option<&str>, step: &RuleStep, list: &[Written], is_staged: bool) {
-        let written = list.iter().find(|written| written.active == Some(step.rule)).cloned();
-        // A profile that does not exist has one rule that nobody wrote.
-        let written = written.unwrap_or_else(|| Written {
+    fn matched(
+        &mut self,
+        key: &ResourceKey,
+        tier: Option<&str>,
+        step: &RuleStep,
+        written: Option<&Written>,
+        is_staged: bool,
+    ) {
+        let written = written.cloned().unwrap_or_else(|| Written {
             path: String::new(),
             text: format!("{}: there is no such object", words::action(step.action)),
             active: None,

@@ -5,6 +5,9 @@ use calico_core::net::Protocol;
 use calico_core::resource::{Action, EntityRule, Icmp, Kind, PolicyType, ResourceKey, Rule};
 use calico_core::verdict::Stage;
 
+/// How the selector of a policy of Kubernetes begins.
+const PODS: &str = "projectcalico.org/orchestrator == 'k8s'";
+
 /// Kind and name of an object, as operators type them.
 pub(super) fn object(key: &ResourceKey) -> (String, String) {
     let (kind, name) = (key.kind(), key.name().unwrap_or_default());
@@ -85,7 +88,7 @@ fn side(entity: &EntityRule) -> String {
     let mut say = |given: bool, text: &dyn Fn() -> String| words.extend(given.then(text));
     say(!entity.nets.is_empty(), &|| list(&entity.nets));
     say(!entity.not_nets.is_empty(), &|| format!("not {}", list(&entity.not_nets)));
-    say(!entity.selector.is_empty(), &|| format!("[{}]", entity.selector));
+    say(!entity.selector.is_empty(), &|| selector(&entity.selector));
     say(!entity.not_selector.is_empty(), &|| format!("not [{}]", entity.not_selector));
     say(!entity.namespace_selector.is_empty(), &|| format!("in namespaces [{}]", entity.namespace_selector));
     if let Some(accounts) = &entity.service_accounts {
@@ -99,6 +102,15 @@ fn side(entity: &EntityRule) -> String {
     say(!entity.ports.is_empty(), &|| format!("port {}", list(&entity.ports)));
     say(!entity.not_ports.is_empty(), &|| format!("not port {}", list(&entity.not_ports)));
     words.join(" ")
+}
+
+/// Those of Kubernetes begin with what makes them about pods.
+fn selector(text: &str) -> String {
+    match text.strip_prefix(PODS).map(|rest| rest.strip_prefix(" && ").unwrap_or(rest)) {
+        Some("") => "pods".into(),
+        Some(rest) => format!("pods [{rest}]"),
+        None => format!("[{text}]"),
+    }
 }
 
 /// The first few, so that a line stays one.
@@ -119,6 +131,9 @@ mod tests {
     fn rules_read_like_sentences() {
         let read = |text: &str| rule(&serde_json::from_str(text).unwrap());
         assert_eq!(read(r#"{"action": "Allow"}"#), "Allow");
+        let pods = |rest: &str| format!(r#"{{"action": "Allow", "source": {{"selector": "{PODS}{rest}"}}}}"#);
+        assert_eq!(read(&pods("")), "Allow from pods");
+        assert_eq!(read(&pods(" && a == 'b'")), "Allow from pods [a == 'b']");
         assert_eq!(
             read(
                 r#"{"action": "Deny", "protocol": "TCP", "ipVersion": 4, "source": {"selector": "a == 'b'", "namespaceSelector": "all()",
