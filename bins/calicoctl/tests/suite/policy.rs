@@ -44,7 +44,7 @@ fn one_flow_and_why() {
         ("denied", "--from shop/worker-0 --to shop/db-0:5432"),
         ("network-set", "--from 192.0.2.9 --to shop/db-0 --protocol udp --port 53"),
         ("http", "--from shop/worker-0 --to shop/db-0 --port 8080"),
-        ("excepted", "--from 198.51.100.1 --to 10.0.2.3:22"),
+        ("outsider", "--from 198.51.100.1 --to 10.0.2.3:22"),
         ("host", "--from 10.0.1.1 --to hep/host-2-eth0:80"),
         ("own-host", "--from shop/web-7d9-c --to hep/host-2-eth0:443"),
         ("failsafe", "--from 192.0.2.9 --to hep/host-2-eth0:22"),
@@ -120,12 +120,19 @@ fn who_reaches_whom() {
     assert_eq!((none.code, none.stdout.as_str()), (0, "[]\n"));
 }
 
-/// The matrix asks of ends that it takes for alike only one: it must say of each what `explain` says.
+/// The matrix asks of ends that it takes for alike only one, and another evaluator where hosts have no policy: it must say of each what
+/// `explain` says.
 #[test]
 fn the_matrix_says_what_explain_says() {
-    let ends = "shop/,192.0.2.9,198.51.100.1,hep/host-2-eth0,172.16.0.1";
-    let line = format!("policy matrix --from {ends} --to {ends} --ports tcp/5432,tcp/22,udp/53 -o json");
-    let cluster = cluster();
+    agree("shop/,192.0.2.9,198.51.100.1,hep/host-2-eth0,172.16.0.1", CLUSTER);
+    let documents = CLUSTER.split("---\n").filter(|document| !document.contains("kind: HostEndpoint"));
+    agree("shop/,192.0.2.9,198.51.100.1,172.16.0.1", &documents.collect::<Vec<_>>().join("---\n"));
+}
+
+fn agree(ends: &str, documents: &str) {
+    let line = format!("policy matrix --from {ends} --to {ends} --ports tcp/5432,tcp/22,udp/53,udp/4789 -o json");
+    let cluster = Cluster::new();
+    assert_eq!(cluster.type_in("apply -f -", documents).code, 0);
     let flows = json(&cluster.type_in(&line, ""));
     for flow in flows.as_array().unwrap() {
         let text = |name: &str| flow[name].as_str().unwrap().replace("host host-1", "172.16.0.1");
@@ -147,11 +154,11 @@ fn a_wide_matrix_is_a_list() {
         let open = if index % 2 == 0 { "10.9.0.0/16" } else { "192.0.2.1/32" };
         write!(
             text,
-            "apiVersion: projectcalico.org/v3\nkind: WorkloadEndpoint\nmetadata: {{namespace: n{index}, labels: {{n: 'n{index}'}}}}\n\
+            "apiVersion: projectcalico.org/v3\nkind: WorkloadEndpoint\nmetadata: {{namespace: n{index}, labels: {{role: 'n{index}'}}}}\n\
              spec: {{node: h, orchestrator: k8s, pod: p, endpoint: eth0, interfaceName: cali{index}, ipNetworks: [10.9.0.{index}/32], \
              profiles: [projectcalico-default-allow]}}\n---\n\
              apiVersion: projectcalico.org/v3\nkind: NetworkPolicy\nmetadata: {{namespace: n{index}, name: p}}\n\
-             spec: {{types: [Ingress], ingress: [{{action: Allow, source: {{nets: [{open}], notSelector: n == 'n{}'}}}}]}}\n---\n",
+             spec: {{types: [Ingress], ingress: [{{action: Allow, source: {{nets: [{open}], notSelector: role == 'n{}'}}}}]}}\n---\n",
             (index + 1) % 30
         )
         .unwrap();

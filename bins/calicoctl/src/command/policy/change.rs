@@ -15,7 +15,10 @@ use super::{words, written};
 /// A resource that is new or another one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Changed {
-    pub(super) key: ResourceKey,
+    /// None for a slice of a service.
+    pub(super) key: Option<ResourceKey>,
+    pub(super) kind: String,
+    pub(super) name: String,
     pub(super) is_new: bool,
     pub(super) is_staged: bool,
     /// Fields of the specification, and `labels`, that are others. Rules are told for themselves.
@@ -57,12 +60,15 @@ pub(super) fn resources(before: &Model, after: &Model) -> Vec<Changed> {
         }
         let is_staged = PolicyId(key.clone()).is_staged();
         let fields = if former.is_some() { fields(&then, &now) } else { Vec::new() };
-        found.push(Changed { key: key.clone(), is_new: former.is_none(), is_staged, fields });
+        let (kind, name) = words::object(key);
+        let name = if key.kind() == Kind::WorkloadEndpoint { after.names.name(key) } else { name };
+        found.push(Changed { key: Some(key.clone()), kind, name, is_new: former.is_none(), is_staged, fields });
     }
-    // A slice has no key of ours; it is told as what the services of rules look at.
     let slices = after.picture.slices.iter().filter(|(key, slice)| before.picture.slices.get(key) != Some(slice));
     found.extend(slices.map(|(key, _)| Changed {
-        key: ResourceKey::namespaced(Kind::NetworkSet, &key.namespace, &format!("EndpointSlice {}", key.name)),
+        key: None,
+        kind: "EndpointSlice".into(),
+        name: format!("{}/{}", key.namespace, key.name),
         is_new: !before.picture.slices.contains_key(key),
         is_staged: false,
         fields: Vec::new(),
@@ -83,7 +89,7 @@ fn fields(then: &Value, now: &Value) -> Vec<String> {
 /// Rules of changed resources that would come or go.
 pub(super) fn rules(before: &Model, after: &Model, resources: &[Changed]) -> Vec<RuleChange> {
     let mut found = Vec::new();
-    for key in resources.iter().map(|changed| &changed.key) {
+    for key in resources.iter().filter_map(|changed| changed.key.as_ref()) {
         for direction in [PolicyType::Ingress, PolicyType::Egress] {
             let texts = |model: &Model| -> Vec<String> {
                 let rules = model.picture.rules(key, direction).into_iter();
@@ -199,9 +205,8 @@ fn sets(rules: &ActiveRules) -> impl Iterator<Item = SetId> {
 
 impl Changed {
     pub(super) fn json(&self) -> Value {
-        let (kind, name) = words::object(&self.key);
         let change = if self.is_new { "new" } else { "changed" };
-        json!({ "kind": kind, "name": name, "change": change, "fields": self.fields })
+        json!({ "kind": self.kind, "name": self.name, "change": change, "fields": self.fields })
     }
 }
 

@@ -9,6 +9,7 @@ use calico_datastore::client::Intent;
 use clap::{ArgAction, Args};
 use serde_json::{Value, json};
 
+use super::Form;
 use super::change::{self, Changed, RuleChange, Touched};
 use super::flows::{self, FlowChange, Flows};
 use super::model::Model;
@@ -16,7 +17,6 @@ use super::paint::{Page, Style};
 use super::picture::{Manifests, Picture};
 use super::progress::Progress;
 use super::traffic::Traffic;
-use super::{Form, words};
 use crate::cli::FileOptions;
 use crate::command::Context;
 use crate::failure::Failure;
@@ -24,10 +24,10 @@ use crate::rehearse;
 
 /// What there is to know beyond the options.
 pub(crate) const HELP: &str = "\
-The files are checked as apply does it, and nothing is written. Flows are asked about between all workloads
-that the change touches and everybody: workloads, addresses of the prefixes that the policies in force name,
-and one address that nobody names (\"elsewhere\"). Traffic is each port at which a rule in force begins or
-ends to match, and one other (\"other tcp\"), unless --ports gives it.
+The files are checked as apply does it, and nothing is written. Flows are asked about between all
+endpoints that the change touches and everybody: endpoints, an address of each prefix that rules or
+network sets name, and one that nobody names (\"elsewhere\"). Traffic is each port at which a rule
+in force begins or ends to match, and one other (\"other tcp\"), unless --ports gives it.
 
 Examples:
   calicoctl policy diff -f new.yaml
@@ -124,13 +124,14 @@ async fn difference(
 /// Of what is wrong with the changed objects, and of kinds that decide no flow.
 fn warn(resources: &[Changed], after: &Model, context: &mut Context<'_>) {
     for changed in resources {
-        for problem in after.problems.get(&changed.key).into_iter().flatten() {
-            context.tell(&format!("warning: {}: {problem}", words::named(&changed.key)));
+        let problems = changed.key.as_ref().and_then(|key| after.problems.get(key));
+        for problem in problems.into_iter().flatten() {
+            context.tell(&format!("warning: {} {}: {problem}", changed.kind, changed.name));
         }
     }
     let missing: BTreeSet<String> = resources
         .iter()
-        .filter_map(|changed| after.picture.resources.get(&changed.key)?.tier().map(str::to_owned))
+        .filter_map(|changed| after.picture.resources.get(changed.key.as_ref()?)?.tier().map(str::to_owned))
         .filter(|tier| !after.picture.resources.contains_key(&ResourceKey::cluster(Kind::Tier, tier)))
         .collect();
     for tier in missing {
@@ -155,8 +156,11 @@ impl Difference {
             return page.into_text();
         }
         for changed in &self.resources {
-            page.line(0, &[(Style::Bold, &words::named(&changed.key)), (Style::Plain, &changed.described())]);
-            for rule in self.rules.iter().filter(|rule| rule.key == changed.key) {
+            page.line(
+                0,
+                &[(Style::Bold, &format!("{} {}", changed.kind, changed.name)), (Style::Plain, &changed.described())],
+            );
+            for rule in self.rules.iter().filter(|rule| Some(&rule.key) == changed.key.as_ref()) {
                 let (style, sign) = if rule.is_added { (Style::Good, "+ ") } else { (Style::Bad, "- ") };
                 page.line(2, &[(style, sign), (style, &rule.path), (style, "  "), (style, &rule.text)]);
             }

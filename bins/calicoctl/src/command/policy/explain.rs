@@ -22,10 +22,10 @@ use crate::failure::Failure;
 
 /// What there is to know beyond the options.
 pub(crate) const HELP: &str = "\
-Ends are workloads (NAMESPACE/WORKLOAD, where a pod's name may be cut short before its last parts), host
-endpoints (hep/NAME) or addresses. The answer is that of the dataplane's own engine: for each end the
-tiers, policies and profiles in order, the rule that matched with its place in the document, and why the
-rules before it did not.
+Ends are workloads (NAMESPACE/WORKLOAD, where a pod's name may lack its last parts), host endpoints
+(hep/NAME) or addresses. The answer is that of the dataplane's own engine: for each end the tiers,
+policies and profiles in order, the rule that matched with its place in the document, and where none
+did, why not.
 
 Examples:
   calicoctl policy explain --from shop/web --to shop/db:5432
@@ -33,8 +33,9 @@ Examples:
   calicoctl policy explain --from shop/web --to 10.0.0.1 --icmp-type 8
   calicoctl policy explain -f cluster/ -f policy.yaml --from shop/web --to shop/db:5432
 
-With -f nothing but the files counts: resources of Calico, and of Kubernetes NetworkPolicy, Namespace,
-ServiceAccount, Pod and EndpointSlice. Settings of hosts are those of the FelixConfiguration \"default\".
+With -f nothing but the files counts: resources of Calico, and of Kubernetes NetworkPolicy,
+Namespace, ServiceAccount, Pod and EndpointSlice. Settings of hosts are those of the
+FelixConfiguration \"default\".
 
 Exit codes: 0 whatever the verdict, 1 failure, 2 wrong usage.";
 

@@ -17,8 +17,9 @@ use super::names::Party;
 use super::paint::{Page, Style};
 use super::ports::Sample;
 use super::progress::Progress;
+use super::quick::{Quick, QuickAsker};
 use super::traffic::Traffic;
-use super::{alike, ask, ports, steps};
+use super::{alike, ports, steps};
 
 /// Most prefixes that are asked about.
 const PREFIXES: usize = 40;
@@ -74,6 +75,8 @@ pub(super) fn changes(
     };
     let leaves: Vec<bool> = ends.iter().map(|end| concerned(end, |one| one.egress)).collect();
     let comes: Vec<bool> = ends.iter().map(|end| concerned(end, |one| one.ingress)).collect();
+    let (then, now) = (Quick::of(before), Quick::of(after));
+    let mut askers = [then.asker(), now.asker()];
     let mut known: HashMap<(usize, usize, bool), Vec<Turn>> = HashMap::new();
     for (from_index, from) in ends.iter().enumerate() {
         progress.tell(from_index, ends.len());
@@ -86,7 +89,7 @@ pub(super) fn changes(
             let (Some(of_from), Some(of_to)) = (classes.get(from_index), classes.get(to_index)) else { continue };
             let turns = known
                 .entry((*of_from, *of_to, is_same))
-                .or_insert_with(|| turns(before, after, &from.party, &to.party, &samples));
+                .or_insert_with(|| turns([&mut *before, &mut *after], &mut askers, [&from.party, &to.party], &samples));
             flows.changes.extend(turns.iter().map(|turn| FlowChange {
                 from: from.name.clone(),
                 to: to.name.clone(),
@@ -110,14 +113,21 @@ struct Turn {
     after: Option<Decision>,
 }
 
-fn turns(before: &mut Model, after: &mut Model, from: &Party, to: &Party, samples: &[Sample]) -> Vec<Turn> {
+fn turns(
+    [before, after]: [&mut Model; 2],
+    [then_asker, now_asker]: &mut [QuickAsker<'_>; 2],
+    [from, to]: [&Party; 2],
+    samples: &[Sample],
+) -> Vec<Turn> {
     let mut turns = Vec::new();
+    let then = |model: &Model| Some([in_model(model, from)?, in_model(model, to)?]);
+    let (then, now) = (then(before), then(after));
     for family in [Family::V4, Family::V6] {
         for sample in samples.iter().filter(|sample| sample.traffic.family().is_none_or(|own| own == family)) {
-            let then = decision(before, from, to, sample.traffic, family);
-            let now = decision(after, from, to, sample.traffic, family);
-            if then != now {
-                turns.push(Turn { sample: *sample, family, before: then, after: now });
+            let before = decision(before, then_asker, then.as_ref(), sample.traffic, family);
+            let after = decision(after, now_asker, now.as_ref(), sample.traffic, family);
+            if before != after {
+                turns.push(Turn { sample: *sample, family, before, after });
             }
         }
     }
@@ -125,11 +135,17 @@ fn turns(before: &mut Model, after: &mut Model, from: &Party, to: &Party, sample
 }
 
 /// None where a model has no such flow.
-fn decision(model: &mut Model, from: &Party, to: &Party, traffic: Traffic, family: Family) -> Option<Decision> {
-    let (from, to) = (in_model(model, from)?, in_model(model, to)?);
+fn decision(
+    model: &mut Model,
+    asker: &mut QuickAsker<'_>,
+    ends: Option<&[Party; 2]>,
+    traffic: Traffic,
+    family: Family,
+) -> Option<Decision> {
+    let [from, to] = ends?;
     let of = |party: &Party| party.addresses().iter().copied().find(|address| Family::of(*address) == family);
-    let flow = traffic.flow(of(&from)?, of(&to)?);
-    Some(ask::ask(model, &from, &to, &flow).decision)
+    let flow = traffic.flow(of(from)?, of(to)?);
+    Some(asker.decide(model, from, to, &flow))
 }
 
 /// A workload as that model has it.
@@ -290,5 +306,5 @@ fn between(traffic: &Between, samples: &BTreeSet<Sample>) -> String {
 
 /// A few by name, more by what they have in common.
 fn several(names: &[&str]) -> String {
-    if names.len() <= 3 { names.join(", ") } else { common(names) }
+    if names.len() <= 5 { names.join(", ") } else { common(names) }
 }

@@ -147,23 +147,26 @@ impl<'a> Grid<'a> {
                 ],
             );
         }
-        let mut told: Vec<&Group> = Vec::new();
+        let mut told: Vec<String> = Vec::new();
         for (group, ends) in self
             .rows
             .iter()
             .map(|group| (group, &self.matrix.rows))
             .chain(self.columns.iter().map(|group| (group, &self.matrix.columns)))
         {
-            if group.members.len() < 2 || told.contains(&group) {
+            if group.members.len() < 2 {
                 continue;
             }
-            told.push(group);
             let names: Vec<&str> =
                 group.members.iter().filter_map(|member| ends.get(*member)).map(|end| end.name.as_str()).collect();
             const SHOWN: usize = 20;
             let more = if names.len() > SHOWN { format!(" and {} more", names.len() - SHOWN) } else { String::new() };
             let list = names.iter().take(SHOWN).copied().collect::<Vec<_>>().join(", ");
-            page.line(0, &[(Style::Dim, &format!("{}: {list}{more}", group.name))]);
+            let line = format!("{}: {list}{more}", group.name);
+            if !told.contains(&line) {
+                page.line(0, &[(Style::Dim, &line)]);
+                told.push(line);
+            }
         }
     }
 }

@@ -13,16 +13,17 @@ use super::grid::Grid;
 use super::model::Model;
 use super::names::{Meant, Party};
 use super::progress::Progress;
+use super::quick::{Quick, QuickAsker};
 use super::traffic::Traffic;
-use super::{Form, alike, ask, ports, steps};
+use super::{Form, alike, ports, steps};
 use crate::cli::FileOptions;
 use crate::command::Context;
 use crate::failure::Failure;
 
 /// What there is to know beyond the options.
 pub(crate) const HELP: &str = "\
-Without --from and --to, all workload endpoints are asked against each other. The table shows those that
-nothing tells apart as one, with their number; json and yaml list every pair.
+Without --from and --to, all workload endpoints are asked against each other. The table shows those
+that nothing tells apart as one, with their number; json and yaml list every pair.
 
 Examples:
   calicoctl policy matrix --ports tcp/80,udp/53
@@ -141,13 +142,16 @@ impl Matrix {
         let parties: Vec<&Party> = rows.iter().chain(&columns).map(|end| &end.party).collect();
         let classes = alike::classes(&[model], &parties);
         let (of_rows, of_columns) = classes.split_at(rows.len());
+        let quick = Quick::of(model);
+        let mut asker = quick.asker();
         let mut known: HashMap<(usize, usize, bool), Vec<Option<Decision>>> = HashMap::new();
         let mut cells = Vec::with_capacity(rows.len() * columns.len() * traffic.len());
         for (index, (from, of_from)) in rows.iter().zip(of_rows).enumerate() {
             progress.tell(index, rows.len());
             for (to, of_to) in columns.iter().zip(of_columns) {
                 let verdicts = known.entry((*of_from, *of_to, from.party == to.party)).or_insert_with(|| {
-                    traffic.iter().map(|traffic| decision(model, &from.party, &to.party, *traffic)).collect()
+                    let decide = |traffic: &Traffic| decision(model, &mut asker, &from.party, &to.party, *traffic);
+                    traffic.iter().map(decide).collect()
                 });
                 cells.extend_from_slice(verdicts);
             }
@@ -204,9 +208,15 @@ impl Matrix {
 }
 
 /// In the first family that both ends have.
-pub(super) fn decision(model: &mut Model, from: &Party, to: &Party, traffic: Traffic) -> Option<Decision> {
+fn decision(
+    model: &mut Model,
+    asker: &mut QuickAsker<'_>,
+    from: &Party,
+    to: &Party,
+    traffic: Traffic,
+) -> Option<Decision> {
     let of = |party: &Party, family| party.addresses().iter().copied().find(|address| Family::of(*address) == family);
     let families = [Family::V4, Family::V6].into_iter();
     let mut flows = families.filter_map(|family| Some(traffic.flow(of(from, family)?, of(to, family)?)));
-    Some(ask::ask(model, from, to, &flows.next()?).decision)
+    Some(asker.decide(model, from, to, &flows.next()?))
 }

@@ -14,6 +14,7 @@ mod paint;
 mod picture;
 mod ports;
 mod progress;
+mod quick;
 mod steps;
 mod traffic;
 mod words;

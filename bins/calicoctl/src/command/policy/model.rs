@@ -1,6 +1,7 @@
 //! What follows from the resources: stacks, rules and sets of all hosts at once, and what is wrong with objects.
 
 use std::collections::BTreeMap;
+use std::rc::Rc;
 use std::sync::Arc;
 
 use calico_core::calc::event::{ActiveHostEndpoint, EndpointId, HostInterfaces};
@@ -11,7 +12,7 @@ use calico_core::resource::{
     FelixConfigurationSpec, HostEndpointSpec, Kind, ProtoPort, Resource, ResourceKey, SINGLE_NAME,
 };
 use calico_core::update::Update;
-use calico_core::verdict::{ActiveState, Settings};
+use calico_core::verdict::{ActiveState, Compiled, Settings};
 
 use super::names::Names;
 use super::picture::Picture;
@@ -25,6 +26,8 @@ pub(super) struct Model {
     pub(super) state: ActiveState,
     /// Those of all hosts.
     pub(super) host_endpoints: BTreeMap<EndpointId, Arc<ActiveHostEndpoint>>,
+    /// The same for those who ask much and want no reasons.
+    pub(super) compiled: Rc<Compiled>,
     pub(super) problems: BTreeMap<ResourceKey, Vec<Problem>>,
     pub(super) settings: Settings,
 }
@@ -35,14 +38,26 @@ impl Model {
         let mut graph = Graph::of_cluster().with_workload_prefixes(prefixes(configuration));
         feed(&mut graph, &picture);
         let mut state = ActiveState::default();
-        graph.flush().iter().for_each(|event| state.apply(event));
+        let mut compiled = Compiled::default();
+        for event in graph.flush() {
+            state.apply(&event);
+            compiled.apply(&event);
+        }
         let mut problems: BTreeMap<ResourceKey, Vec<Problem>> = BTreeMap::new();
         for (key, problem) in graph.diagnostics() {
             problems.entry(key.clone()).or_default().push(problem.clone());
         }
         let settings = settings(configuration);
         let host_endpoints = std::mem::take(&mut state.host_endpoints);
-        Self { names: Names::of(&picture.resources), state, host_endpoints, problems, settings, picture }
+        Self {
+            names: Names::of(&picture.resources),
+            state,
+            host_endpoints,
+            compiled: Rc::new(compiled),
+            problems,
+            settings,
+            picture,
+        }
     }
 
     /// Makes a host's endpoints those that are asked: the one behind the interface that leads elsewhere, and that of all other interfaces.
