@@ -11,7 +11,7 @@ use super::floating::Pair;
 use super::names::{Direction, FROM_WORKLOAD, TO_WORKLOAD, sources_chain};
 use super::skeleton::{SOURCE_PREFIXES, WORKLOAD_EGRESS, sources_set};
 use super::workloads::course;
-use super::{RenderConfig, qos, stack};
+use super::{RenderConfig, arp, qos, stack};
 use crate::calc::event::ActiveEndpoint;
 use crate::net::{Cidr, Family, InterfaceName};
 use crate::table::{
@@ -54,6 +54,7 @@ pub(super) fn parts(endpoint: &ActiveEndpoint, config: &RenderConfig) -> Parts {
         add(SOURCE_PREFIXES, ifname(), Some(chain.name.clone()));
     }
     parts.chains.extend(sources);
+    parts.elements.extend(arp::elements(endpoint));
     let (elements, chains) = qos::parts(endpoint);
     parts.elements.extend(elements);
     parts.chains.extend(chains);

@@ -29,6 +29,7 @@
 //! look-up in an empty tree costs a few nanoseconds; in return the first prefix that joins a set rewrites no chain.
 
 mod action;
+mod arp;
 mod chains;
 mod config;
 mod endpoint;

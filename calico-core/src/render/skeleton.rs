@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 
 use super::names::{FROM_WORKLOAD, TO_WORKLOAD};
 use super::words::{accept, base, chain, deny, established, goto, lookup, protocol, starts};
-use super::{EndpointToHost, RenderConfig, floating, hosts, network, qos};
+use super::{EndpointToHost, RenderConfig, arp, floating, hosts, network, qos};
 use crate::net::{Family, PortRange};
 use crate::table::{Chain, CtState, Delta, Field, FieldType, Hook, Match, Rule, SetDecl, SetKind, SetName};
 
@@ -46,6 +46,7 @@ pub(super) fn render(config: &RenderConfig) -> Delta {
     }));
     let others = [hosts::declarations(config), qos::declarations(), network::declarations(), floating::declarations()];
     delta.sets_added.extend(others.into_iter().flatten());
+    arp::skeleton(&mut delta);
     delta
 }
 

@@ -69,6 +69,7 @@ fn the_kernel_takes_everything_and_nothing_remains() {
             random: false,
         },
         service_loops: ServiceLoops::Reject,
+        floating_addresses: true,
         ..RenderConfig::default()
     };
     for config in [RenderConfig::default(), otherwise] {
