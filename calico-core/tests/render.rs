@@ -122,6 +122,36 @@ fn rules_of_every_shape() {
     golden("rules", &Delta { chains_set: delta.chains_set, ..Delta::default() });
 }
 
+/// Neighbours of one action that differ in one list are one rule, where nobody counts them apart; the verdicts keep their order.
+#[test]
+fn folded_rules() {
+    let web = |action, from: &str, port| ActiveRule {
+        protocol: Some(6),
+        source: ActiveEntity { nets: vec![net(from)], ..ActiveEntity::default() },
+        destination: ActiveEntity { ports: vec![ports(port, port)], ..ActiveEntity::default() },
+        ..rule(action)
+    };
+    let (a, b, c) = ("10.0.0.0/8", "11.0.0.0/8", "fd00::/8");
+    let list = vec![
+        web(Action::Allow, a, 80),
+        web(Action::Allow, b, 8080),
+        web(Action::Allow, a, 443),
+        web(Action::Deny, b, 80),
+        web(Action::Deny, c, 80),
+        web(Action::Log, a, 90),
+        web(Action::Log, b, 90),
+        web(Action::Allow, a, 81),
+    ];
+    let events = [
+        Event::PolicySet { id: policy("folds"), rules: rules(list) },
+        endpoint("a", "calia", &["10.0.0.1/32"], &stack(&["folds"])),
+    ];
+    let mut renderer = Renderer::new(RenderConfig { counters: false, ..RenderConfig::default() });
+    let mut delta = handle(&mut renderer, &events);
+    delta.chains_set.retain(|chain| chain.name.as_str() == "policy-in/gnp/folds");
+    golden("rules-folded", &Delta { chains_set: delta.chains_set, ..Delta::default() });
+}
+
 #[test]
 fn further_sources_share_a_chain() {
     let mut renderer = Renderer::new(RenderConfig { allow_spoofed_sources: true, ..RenderConfig::default() });
@@ -425,8 +455,8 @@ fn everything_that_came_goes() {
         let elements = delta.elements.iter();
         elements.fold((0, 0), |(added, removed), change| (added + change.added.len(), removed + change.removed.len()))
     };
-    assert_eq!(count(&came), (6, 0));
-    assert_eq!(count(&gone), (0, 6));
+    assert_eq!(count(&came), (8, 0));
+    assert_eq!(count(&gone), (0, 8));
     assert_eq!(came.routes_set.len(), gone.routes_removed.len());
 }
 

@@ -17,6 +17,19 @@ fn by_default() {
     });
 }
 
+/// Where nothing tells rules apart, they are folded.
+#[test]
+fn without_counters() {
+    let config = RenderConfig { counters: false, ..RenderConfig::default() };
+    suite(&Subject {
+        make: &|| Box::new(Renderer::new(config.clone())),
+        workload_prefix: InterfaceName::CALI,
+        settings: Settings::default(),
+        failsafes: Failsafes::default(),
+        seeds: 40..60,
+    });
+}
+
 #[test]
 fn set_up_otherwise() {
     let workload_prefix = "tap".parse().unwrap();

@@ -35,6 +35,7 @@ mod config;
 mod endpoint;
 mod failsafe;
 mod floating;
+mod fold;
 mod host_chains;
 mod hosts;
 mod names;

@@ -7,6 +7,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use super::action::Context;
+use super::fold;
 use super::names::{SetPart, kernel_set};
 use crate::calc::event::{ActiveEntity, ActiveRule, SetId};
 use crate::net::{Cidr, Family, PortRange};
@@ -15,7 +16,8 @@ use crate::table::{Field, Match, Rule, Value};
 
 /// The kernel rules of a list of rules, in order.
 pub(super) fn render(rules: &[ActiveRule], context: &Context<'_>) -> Vec<Rule> {
-    let numbered = rules.iter().enumerate();
+    let folded = fold::is_unseen(context.config).then(|| fold::fold(rules));
+    let numbered = folded.as_deref().unwrap_or(rules).iter().enumerate();
     let act = |(position, rule): (usize, &ActiveRule)| -> Vec<Rule> {
         alternatives(rule).into_iter().map(|matches| context.act(position, rule.action, matches)).collect()
     };
@@ -61,11 +63,24 @@ fn in_family(rule: &ActiveRule, family: Option<Family>) -> Option<Vec<Vec<Match>
         port_matches(entity, side, family, &mut found);
     }
     for matches in &mut found {
+        matches.sort_by_key(cost);
         if let Some(family) = family.filter(|_| !matches.iter().any(looks_at_address)) {
             matches.push(Match::Family(family));
         }
     }
     Some(found)
+}
+
+/// What a condition costs, in classes (measured: one comparison 3 to 6 ns, a hash 75 to 115, an interval tree 170 to 490): what is cheap is
+/// asked first, and what is dear of few packets. The order of conditions means nothing else.
+fn cost(condition: &Match) -> u8 {
+    match condition {
+        Match::InPorts { ranges, .. } if ranges.len() > 1 => 1,
+        Match::InCidrs { .. } => 3,
+        Match::InSet { set, .. } if set.as_str().starts_with("nets") => 3,
+        Match::InSet { .. } => 2,
+        _ => 0,
+    }
 }
 
 /// Whether the condition fails for packets of the other family anyway.
