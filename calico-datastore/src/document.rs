@@ -188,8 +188,15 @@ fn lost_on_writing(resource: &Resource, document: &Document) -> Option<String> {
         &["spec", "labelsToApply"],
         &["status"],
     ];
+    // Of a policy whose flags exclude each other, one flag is read as something that is not there, and rules are not read at all.
+    let is_there = |document: &Value, name: &str| {
+        let field = document.get("spec").and_then(|spec| spec.get(name));
+        field.is_some_and(|field| !field.is_null())
+    };
+    let comes_or_goes = |name: &&str| is_there(document, name) != is_there(&written, name);
     let header = document.get("metadata").filter(|metadata| !metadata.is_object() && !metadata.is_null());
-    header.map(|_| "metadata".to_owned()).or_else(|| paths.into_iter().find_map(differs))
+    let lost = header.map(|_| "metadata".to_owned()).or_else(|| paths.into_iter().find_map(differs));
+    lost.or_else(|| ["applyOnForward", "egress"].into_iter().find(comes_or_goes).map(|name| format!("spec.{name}")))
 }
 
 /// Refuses a batch that no store may carry out.

@@ -9,7 +9,8 @@
 //!
 //! Rules that are no list stand for one rule whose action is not known: their direction is governed and denied. Whether a policy
 //! is meant for hosts alone (`doNotTrack` and the like) decides nothing if it cannot be read, but counts as a field that is not
-//! known. So do labels that a profile hands down.
+//! known. So do labels that a profile hands down, and flags that exclude each other: such a policy is `doNotTrack` before it is `preDNAT`, governs
+//! no egress as `preDNAT`, meets forwarded traffic, and allows nothing anywhere.
 //!
 //! A policy whose order cannot be read stands before all others of its tier, and one whose types cannot be read governs both
 //! directions; either counts as a field that is not known. That is at least as strict as any order and any types: what it allows is
@@ -233,6 +234,8 @@ impl Resource {
         match self {
             Self::NetworkPolicy(object) => [&object.spec.ingress, &object.spec.egress],
             Self::GlobalNetworkPolicy(object) => [&object.spec.ingress, &object.spec.egress],
+            Self::StagedNetworkPolicy(object) => [&object.spec.policy.ingress, &object.spec.policy.egress],
+            Self::StagedGlobalNetworkPolicy(object) => [&object.spec.policy.ingress, &object.spec.policy.egress],
             Self::Profile(object) => [&object.spec.ingress, &object.spec.egress],
             _ => [&[], &[]],
         }
@@ -243,6 +246,8 @@ impl Resource {
         let order = match self {
             Self::NetworkPolicy(object) => &mut object.spec.order,
             Self::GlobalNetworkPolicy(object) => &mut object.spec.order,
+            Self::StagedNetworkPolicy(object) => &mut object.spec.policy.order,
+            Self::StagedGlobalNetworkPolicy(object) => &mut object.spec.policy.order,
             _ => return,
         };
         *order = Some(f64::NEG_INFINITY);
@@ -252,6 +257,10 @@ impl Resource {
         match self {
             Self::NetworkPolicy(object) => [&mut object.spec.ingress, &mut object.spec.egress],
             Self::GlobalNetworkPolicy(object) => [&mut object.spec.ingress, &mut object.spec.egress],
+            Self::StagedNetworkPolicy(object) => [&mut object.spec.policy.ingress, &mut object.spec.policy.egress],
+            Self::StagedGlobalNetworkPolicy(object) => {
+                [&mut object.spec.policy.ingress, &mut object.spec.policy.egress]
+            }
             Self::Profile(object) => [&mut object.spec.ingress, &mut object.spec.egress],
             _ => [&mut [], &mut []],
         }
@@ -259,7 +268,14 @@ impl Resource {
 }
 
 const fn has_rules(kind: Kind) -> bool {
-    matches!(kind, Kind::NetworkPolicy | Kind::GlobalNetworkPolicy | Kind::Profile)
+    matches!(
+        kind,
+        Kind::NetworkPolicy
+            | Kind::GlobalNetworkPolicy
+            | Kind::StagedNetworkPolicy
+            | Kind::StagedGlobalNetworkPolicy
+            | Kind::Profile
+    )
 }
 
 fn unknown_fields(kind: Kind, document: &Value) -> Findings {
@@ -282,7 +298,15 @@ impl Findings {
     }
 
     fn mark(self, resource: &mut Resource, document: &Value) {
-        let Self { common, rules: mut own } = self;
+        let Self { mut common, rules: mut own } = self;
+        // What was found in rules that are not there any more is left to the others to tell.
+        let counts = resource.rules().map(<[Rule]>::len);
+        let is_there =
+            |(list, index): &Place| LISTS.into_iter().zip(counts).any(|(name, count)| name == *list && *index < count);
+        let nowhere: Vec<Place> = own.keys().filter(|place| !is_there(place)).copied().collect();
+        for fault in nowhere.iter().filter_map(|place| own.remove(place)).flat_map(Few::list) {
+            common.add(|| fault);
+        }
         let common: Arc<[Fault]> = common.list().into();
         for (list, rules) in LISTS.into_iter().zip(resource.rules_mut()) {
             for (index, rule) in rules.iter_mut().enumerate() {
@@ -363,6 +387,9 @@ fn take_of_rule(spec: &mut Map<String, Value>, (list, index): Place, inside: &st
 }
 
 fn take_list(spec: &mut Map<String, Value>, list: &str) -> bool {
+    if list == "egress" && is_pre_dnat(spec) {
+        return spec.shift_remove(list).is_some();
+    }
     // Where the directions follow from the rules, egress may have had none: then ingress is governed even without rules.
     let implied = spec.get("types").is_none_or(|types| types.is_null() || *types == json!([]));
     if list == "egress" && implied {
@@ -373,20 +400,26 @@ fn take_list(spec: &mut Map<String, Value>, list: &str) -> bool {
 }
 
 fn take_of_field(spec: &mut Map<String, Value>, field: &str) -> bool {
-    match (field, spec.get_mut(field).and_then(Value::as_object_mut)) {
-        ("labelsToApply", Some(labels)) => {
-            let before = labels.clone();
-            header::keep_texts(labels);
-            *labels != before
-        }
-        ("types", _) => {
-            let both = json!(["Ingress", "Egress"]);
-            spec.insert(field.into(), both.clone()) != Some(both)
-        }
-        ("order", _) => spec.shift_remove(field).is_some(),
-        // Flags that can be read but exclude each other are those of a policy for hosts.
-        _ => !spec.get(field).is_some_and(Value::is_boolean) && spec.shift_remove(field).is_some(),
+    if field == "labelsToApply"
+        && let Some(labels) = spec.get_mut(field).and_then(Value::as_object_mut)
+    {
+        let before = labels.clone();
+        header::keep_texts(labels);
+        return *labels != before;
     }
+    let stored = spec.get(field);
+    let instead = match field {
+        "types" if is_pre_dnat(spec) => json!(["Ingress"]),
+        "types" => json!(["Ingress", "Egress"]),
+        // It can be read, or is not there, and another flag needs it.
+        "applyOnForward" if stored.is_none_or(|flag| *flag == json!(false)) => json!(true),
+        _ => return spec.shift_remove(field).is_some(),
+    };
+    spec.insert(field.into(), instead.clone()) != Some(instead)
+}
+
+fn is_pre_dnat(spec: &Map<String, Value>) -> bool {
+    spec.get("preDNAT") == Some(&json!(true))
 }
 
 /// Takes a field out, or if it is not there (it is missing, then) what it is missing from; says whether anything changed.

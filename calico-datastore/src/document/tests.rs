@@ -61,6 +61,13 @@ fn what_would_be_lost_is_never_written() {
         (policy(r#""doNotTrack": "yes""#, named), Some("spec.doNotTrack")),
         (policy(r#""preDNAT": [1]"#, named), Some("spec.preDNAT")),
         (policy(r#""applyOnForward": "x""#, named), Some("spec.applyOnForward")),
+        (policy(r#""doNotTrack": true, "preDNAT": true, "applyOnForward": true"#, named), Some("spec.preDNAT")),
+        (policy(r#""preDNAT": true"#, named), Some("spec.applyOnForward")),
+        (policy(r#""preDNAT": true, "applyOnForward": null"#, named), Some("spec.applyOnForward")),
+        (
+            policy(r#""preDNAT": true, "applyOnForward": true, "egress": [{"action": "Allow"}]"#, named),
+            Some("spec.egress"),
+        ),
         (policy(r#""order": "first""#, named), Some("spec.order")),
         (policy(r#""types": ["Ingress", "Later"]"#, named), Some("spec.types")),
         (policy(r#""types": "Ingress", "ingress": []"#, named), Some("spec.types")),

@@ -133,10 +133,6 @@ fn a_typing_mistake_is_refused_in_a_manifest_unless_it_is_stored() {
 #[test]
 fn every_kind_refuses_what_decides_traffic_wrongly() {
     let cases = [
-        (
-            (Kind::GlobalNetworkPolicy, json!({"preDNAT": true, "doNotTrack": true, "applyOnForward": true})),
-            "spec.preDNAT",
-        ),
         ((Kind::IpPool, json!({"cidr": "10.0.0.0/16", "blockSize": 19})), "spec.blockSize"),
         ((Kind::IpPool, json!({"cidr": "10.0.0.0/27"})), "spec.cidr"),
         ((Kind::IpPool, json!({})), "spec.cidr"),

@@ -314,10 +314,49 @@ fn other_fields_of_a_specification_count_for_every_rule() {
     };
     assert!(profile.spec.ingress[0].unread.is_some());
     assert_eq!(json!(profile.spec.labels_to_apply), json!({"a": "b", "c": "1"}));
-    // For hosts alone, and contradictory: absent.
-    let mut document = policy(json!({"action": "Deny"}));
-    document["spec"]["preDNAT"] = json!(true);
-    assert!(Resource::decode(KIND, &document).is_err());
+}
+
+/// As absent they would let through what they deny; each stands somewhere, and allows nothing.
+#[test]
+fn policies_whose_flags_exclude_each_other_stay() {
+    let read = |spec: Value| {
+        let document = json!({"metadata": {"name": "p"}, "spec": spec});
+        assert!(Resource::decode_strict(KIND, &document, None).is_err(), "{document}");
+        match Resource::decode(KIND, &document).unwrap() {
+            Resource::GlobalNetworkPolicy(object) => object,
+            other => unreachable!("{other:?}"),
+        }
+    };
+    let rules = json!([{"action": "Allow"}, {"action": "Deny"}]);
+    let flags = |object: &super::super::Object<crate::resource::GlobalNetworkPolicySpec>| {
+        let spec = &object.spec;
+        assert!(spec.ingress.iter().all(|rule| rule.unread.is_some()) && object.metadata.unread.is_empty());
+        (spec.do_not_track, spec.pre_dnat, spec.apply_on_forward, spec.egress.len(), spec.types.len())
+    };
+    let both = read(json!({"doNotTrack": true, "preDNAT": true, "ingress": rules}));
+    assert_eq!(flags(&both), (true, false, true, 0, 0));
+    for forward in [json!(false), json!(null), json!("yes")] {
+        let near = read(json!({"preDNAT": true, "applyOnForward": forward, "ingress": rules}));
+        assert_eq!(flags(&near), (false, true, true, 0, 0));
+    }
+    let egress =
+        read(json!({"preDNAT": true, "applyOnForward": true, "ingress": rules, "egress": rules, "types": ["Egress"]}));
+    assert_eq!(flags(&egress), (false, true, true, 0, 1));
+    // Without rules it is the metadata that tell of it.
+    let empty = read(json!({"preDNAT": true, "applyOnForward": true, "egress": rules}));
+    assert_eq!((empty.spec.egress.len(), empty.metadata.unread.len()), (0, 1));
+    assert!(Resource::GlobalNetworkPolicy(empty).is_partial());
+}
+
+#[test]
+fn staged_policies_are_read_like_others() {
+    for kind in [Kind::StagedNetworkPolicy, Kind::StagedGlobalNetworkPolicy] {
+        let rule = json!({"action": "Allow", "newer": 1});
+        let document = json!({"metadata": {"name": "p", "namespace": "n"}, "spec": {"ingress": [rule], "order": "x"}});
+        let resource = Resource::decode(kind, &document).unwrap();
+        let [ingress, _] = resource.rules();
+        assert_eq!(faults(&ingress[0]).len(), 2, "{kind}");
+    }
 }
 
 #[test]
