@@ -15,6 +15,8 @@ mod linux {
     mod leftovers;
     mod notifications;
     mod packets;
+    #[cfg(feature = "nft-json")]
+    mod programs;
     mod rendered;
     mod settings;
     mod tampering;

@@ -10,6 +10,7 @@ use nftables::stmt::{
     CTCount, Counter, JumpTarget, Limit, Log, LogLevel, Mangle, NAT, NATFamily, NATFlag, RejectType, Statement,
     VerdictMap,
 };
+use nftables::types::RejectCode;
 
 use super::expression::{Text, key, meta, payload, range, text};
 
@@ -80,7 +81,10 @@ pub(super) fn verdict(verdict: &table::Verdict) -> Option<Statement<'static>> {
         table::Verdict::Reject(Reject::TcpReset) => {
             Statement::Reject(Some(nftables::stmt::Reject { _type: Some(RejectType::TCPReset), expr: None }))
         }
-        table::Verdict::Reject(Reject::PortUnreachable) => Statement::Reject(None),
+        table::Verdict::Reject(Reject::PortUnreachable) => {
+            let (_type, expr) = (Some(RejectType::ICMPX), Some(RejectCode::PortUnreach));
+            Statement::Reject(Some(nftables::stmt::Reject { _type, expr }))
+        }
         table::Verdict::Masquerade { ports: None, random: false } => Statement::Masquerade(None),
         table::Verdict::Masquerade { ports, random } => {
             Statement::Masquerade(Some(NAT { addr: None, family: None, port: ports.map(range), flags: flags(*random) }))

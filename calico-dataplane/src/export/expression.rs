@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use calico_core::net::{Cidr, Family, PortRange};
-use calico_core::table::{self, CtState, Datum, Element, ElementData, Field, Match, Value, key_family};
+use calico_core::table::{self, CtState, Datum, Element, ElementData, Field, Match, PORT_PROTOCOLS, Value};
 use nftables::expr::{
     BinaryOperation, CT, Expression, Fib, FibFlag, FibResult, Meta, MetaKey, NamedExpression, Payload, PayloadField,
     Prefix, Range, SetItem, Verdict,
@@ -12,15 +12,10 @@ use nftables::stmt::{self, JumpTarget, Operator, Statement};
 
 pub(super) type Text = Expression<'static>;
 
-/// A match as statements. None for a word that this release does not know.
-pub(super) fn condition(condition: &Match) -> Option<Vec<Statement<'static>>> {
-    let mut statements = Vec::new();
-    if let Match::Local { field, .. } = condition {
-        // `fib` looks at the address of whichever family.
-        statements.extend(key_family(&[*field]).map(family));
-    }
+/// A match as a statement. None for a word that this release does not know.
+pub(super) fn condition(condition: &Match) -> Option<Statement<'static>> {
     let (left, right, op) = match condition {
-        Match::Family(wanted) => return Some(vec![family(*wanted)]),
+        Match::Family(wanted) => return Some(family(*wanted)),
         Match::Equal { field, value: wanted, negated } => {
             (field_expression(*field)?, value(*wanted), equality(*negated))
         }
@@ -61,11 +56,16 @@ pub(super) fn condition(condition: &Match) -> Option<Vec<Statement<'static>>> {
         }
         _ => return None,
     };
-    statements.push(Statement::Match(stmt::Match { left, right, op }));
-    Some(statements)
+    Some(Statement::Match(stmt::Match { left, right, op }))
 }
 
-fn family(family: Family) -> Statement<'static> {
+/// The packet is of a protocol with ports.
+pub(super) fn has_ports() -> Statement<'static> {
+    let protocols = PORT_PROTOCOLS.iter().map(|number| Expression::Number((*number).into()));
+    Statement::Match(stmt::Match { left: meta(MetaKey::L4proto), right: set(protocols), op: Operator::EQ })
+}
+
+pub(super) fn family(family: Family) -> Statement<'static> {
     let right = text(if family == Family::V4 { "ipv4" } else { "ipv6" });
     Statement::Match(stmt::Match { left: meta(MetaKey::Nfproto), right, op: Operator::EQ })
 }

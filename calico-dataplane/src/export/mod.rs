@@ -5,6 +5,7 @@
 
 mod effect;
 mod expression;
+mod guard;
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -16,6 +17,8 @@ use calico_core::table::{
 use nftables::schema::{self, FlushObject, NfCmd, NfListObject, NfObject, Nftables, SetFlag, SetType, SetTypeValue};
 use nftables::types::{NfChainPolicy, NfChainType, NfFamily, NfHook};
 use serde_json::{Value, json};
+
+use guard::Guards;
 
 const TABLE: &str = "calico-dataplane";
 
@@ -214,13 +217,19 @@ fn rule_object(chain: &Chain, index: usize, rule: &Rule) -> Result<schema::Rule<
         word: word.to_string(),
     };
     let mut expr = Vec::new();
+    let mut guards = Guards::new(rule);
     for condition in &rule.matches {
-        expr.extend(expression::condition(condition).ok_or_else(|| unknown(condition))?);
+        if guards.implies(condition) {
+            continue;
+        }
+        expr.extend(guards.before(condition));
+        expr.push(expression::condition(condition).ok_or_else(|| unknown(condition))?);
     }
     for statement in &rule.statements {
         expr.push(effect::statement(statement).ok_or_else(|| unknown(statement))?);
     }
     if let Some(verdict) = &rule.verdict {
+        expr.extend(guards.before_verdict(verdict));
         expr.push(effect::verdict(verdict).ok_or_else(|| unknown(verdict))?);
     }
     Ok(schema::Rule {

@@ -169,6 +169,64 @@ fn nft_lists_both_tables_alike() {
     });
 }
 
+/// Both encoders over programs that nobody thought of: `nft` lists what either wrote alike, and what it cannot tell apart has the same
+/// instructions.
+#[cfg(feature = "nft-json")]
+#[test]
+fn both_encoders_write_any_program_alike() {
+    in_namespace(async |mut dataplane| {
+        let mut compared = 0;
+        for seed in 0..12 {
+            let delta = super::programs::program(seed);
+            nft_json(&calico_dataplane::export::to_nft_json(&delta).unwrap().to_string());
+            let theirs = (json("calico-dataplane"), instructions());
+            for (_, family) in FAMILIES {
+                run("nft", &format!("delete table {family} calico-dataplane"));
+            }
+            let report = dataplane.apply(&delta).await;
+            assert!(report.is_complete(), "seed {seed}: {report:?}");
+            let ours = (json("calico-dataplane"), instructions());
+            let both: Vec<_> = ours.0.symmetric_difference(&theirs.0).collect();
+            assert!(both.is_empty(), "seed {seed}: {both:#?}");
+            assert!(ours.0.len() > 100, "seed {seed}: {} objects compared", ours.0.len());
+            let rules = delta.chains_set.iter().flat_map(|chain| &chain.rules);
+            for ((rule, ours), theirs) in rules.zip(ours.1).zip(theirs.1).filter(|((rule, _), _)| !is_merged(rule)) {
+                assert!(!ours.is_empty());
+                assert_eq!(ours, theirs, "seed {seed}: {rule}");
+                compared += 1;
+            }
+        }
+        assert!(compared > 1500, "instructions of {compared} rules compared");
+    });
+}
+
+/// Instructions of every rule, in the order of the chains' making.
+#[cfg(feature = "nft-json")]
+fn instructions() -> Vec<Vec<String>> {
+    let delta = super::programs::chains();
+    let listings = FAMILIES.map(|(table, family)| (table, list(family, "calico-dataplane")));
+    let of = |(table, name): &(Table, &str)| {
+        let (_, listing) = listings.iter().find(|(found, _)| found == table).unwrap();
+        listing.rules.get(*name).cloned().unwrap_or_default()
+    };
+    delta.iter().flat_map(of).collect()
+}
+
+/// `nft` loads neighbouring fields at once where both are compared with one value.
+#[cfg(feature = "nft-json")]
+fn is_merged(rule: &Rule) -> bool {
+    let single = |one: &&Match| {
+        matches!(
+            one,
+            Match::Equal { negated: false, .. }
+                | Match::InCidr { negated: false, .. }
+                | Match::InPorts { .. }
+                | Match::Icmp { .. }
+        )
+    };
+    rule.matches.iter().filter(single).count() > 1
+}
+
 #[cfg(feature = "nft-json")]
 #[test]
 fn nft_carries_out_the_export_to_the_same_table() {
