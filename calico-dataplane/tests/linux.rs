@@ -18,6 +18,7 @@ mod linux {
     #[cfg(feature = "nft-json")]
     mod programs;
     mod rendered;
+    mod robust;
     mod settings;
     mod tampering;
     mod verdicts;

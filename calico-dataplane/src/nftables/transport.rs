@@ -255,10 +255,13 @@ impl Ruleset {
             }
         });
         if let Err(error) = exchanged {
-            return Err(match error.raw_os_error() {
-                Some(lost) if lost == Errno::ENOBUFS as i32 => unclear("its answers were lost"),
-                _ => kernel("write", &Subject::Transaction)(error),
-            });
+            let lost = error.raw_os_error() == Some(Errno::ENOBUFS as i32);
+            return match refusals.is_empty() {
+                // What was refused at all was refused as a whole; without a word, nobody knows.
+                false if lost => Ok(refusals),
+                true if lost => Err(unclear("its answers were lost")),
+                _ => Err(kernel("write", &Subject::Transaction)(error)),
+            };
         }
         if refusals.is_empty() && !acknowledged {
             return Err(unclear("neither acknowledged nor refused"));
@@ -424,6 +427,25 @@ mod tests {
                 }
                 assert_eq!(ruleset.list().unwrap().sets, before.sets);
             }
+        };
+        scratch().run(work).unwrap();
+    }
+
+    /// Each refused message is answered; tens of thousands of answers fit into no queue.
+    #[test]
+    fn a_refusal_names_the_object_even_when_answers_are_lost() {
+        let work = || {
+            let mut ruleset = Ruleset::open().unwrap();
+            let change = |number: u32| {
+                let added = vec![member([addr("10.0.0.1")])];
+                ElementDelta { set: set_name(&format!("none-{number}")), removed: vec![], added }
+            };
+            let delta = Delta { elements: (0..100_000).map(change).collect(), ..Delta::default() };
+            let error = ruleset.apply(&delta).unwrap_err();
+            assert_eq!(error.to_string(), "kernel refused write (elements added to set none-0)");
+            // And nothing of it meets the next request.
+            ruleset.apply(&sample::delta()).unwrap();
+            assert!(ruleset.list().unwrap().present);
         };
         scratch().run(work).unwrap();
     }
