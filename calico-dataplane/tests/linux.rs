@@ -15,6 +15,7 @@ mod linux {
     mod leftovers;
     mod notifications;
     mod packets;
+    mod places;
     #[cfg(feature = "nft-json")]
     mod programs;
     mod rendered;

@@ -7,7 +7,7 @@ use calico_core::flow::{Decision, Flow};
 use calico_core::net::{Family, InterfaceName, PortRange};
 use calico_core::table::{
     BaseChain, Chain, ChainName, ChainType, CtState, Datum, Delta, Element, ElementDelta, Field, FieldType, Hook,
-    Match, RateLimit, Reject, Rule, SetDecl, SetKind, SetName, Statement, Value, Verdict,
+    Match, RateLimit, Reject, Rule, SetDecl, SetKind, SetName, Statement, Table, Value, Verdict,
 };
 
 use super::*;
@@ -255,6 +255,29 @@ fn maps_of_addresses_translate_what_they_hold() {
         let change = ElementDelta { set: map.clone(), removed: vec![], added: vec![element] };
         assert!(ruleset.apply(&Delta { elements: vec![change], ..Delta::default() }).is_err());
     }
+}
+
+#[test]
+fn either_table_sees_its_own_packets() {
+    let sender = [10, 0, 0, 7].into();
+    let from = |reply| Packet::arp(Arp { reply, sender });
+    let is_sender = Match::Equal { field: Field::ArpSender, value: Value::Addr(sender.into()), negated: false };
+    let rule = Rule { matches: vec![Match::ArpReply, is_sender], ..rule(Verdict::Drop) };
+    let base = BaseChain { chain_type: ChainType::Filter, hook: Hook::Output, priority: 0 };
+    let name = |table| ChainName::of(table, "output").unwrap();
+    let arp = Chain { name: name(Table::Arp), base: Some(base), rules: vec![rule] };
+    let inet = Chain { name: name(Table::Inet), base: Some(base), rules: vec![self::rule(Verdict::Drop)] };
+    let decide = |chains: &[&Chain], packet| {
+        ruleset(chains.iter().map(|chain| (*chain).clone()).collect()).evaluate(&[Hook::Output], packet).decision
+    };
+    assert_eq!(decide(&[&arp], from(true)), Decision::Deny);
+    assert_eq!(decide(&[&arp], from(false)), Decision::Allow);
+    assert_eq!(decide(&[&arp], packet()), Decision::Allow);
+    assert_eq!(decide(&[&inet], from(true)), Decision::Allow);
+    assert_eq!(decide(&[&inet, &arp], packet()), Decision::Deny);
+    let forwarded = Chain { base: Some(BaseChain { hook: Hook::Forward, ..base }), ..arp };
+    let delta = Delta { chains_set: vec![forwarded], ..Delta::default() };
+    assert!(Ruleset::default().apply(&delta).is_err(), "ARP has no such hook");
 }
 
 #[test]
