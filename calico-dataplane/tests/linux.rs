@@ -13,6 +13,7 @@ mod linux {
     mod host;
     mod host_endpoints;
     mod leftovers;
+    mod network;
     mod notifications;
     mod packets;
     mod places;
@@ -23,4 +24,5 @@ mod linux {
     mod settings;
     mod tampering;
     mod verdicts;
+    mod words;
 }
