@@ -1,7 +1,7 @@
 //! What a host should hold, in table words, for what the calculation graph says is active on it.
 //!
 //! In come [`Event`]s; out go changes of the desired state as [`Delta`]s, which the reconciler compares with what the host has.
-//! One table, `inet calico-dataplane`, holds all of it. Its shape:
+//! One table, `inet calico-dataplane`, holds all of it but one rule about ARP. Its shape:
 //!
 //! ```text
 //! forward  0  forward-egress    iifname cali*: goto from-workload
@@ -12,17 +12,44 @@
 //! from-workload      source belongs to the interface (set look-up)?  goto workload-egress; else drop
 //! workload-egress    conntrack, encapsulation; iifname vmap @from-workload {interface: goto egress-…}; drop
 //! to-workload        conntrack; oifname vmap @to-workload {interface: goto ingress-…}; drop
-//! egress-…, ingress-…    one for each distinct stack: its tiers, its profiles, drop
+//! egress-…, ingress-…    one for each distinct stack: its tiers, its profiles, drop; behind `open-`, one that ends without a decision
 //! policy-in/…, policy-out/…, profile-in/…, profile-out/…    the rules
 //! ```
 //!
-//! The two halves of the way through the host are two base chains, because in nf_tables `accept` ends its own base chain only:
-//! so an Allow is a plain `accept` and needs no mark. Pass is a mark bit, tested after each policy of the tier. From the host to
-//! a local workload nothing is policed (no chain at output).
+//! | Behind it | Hooks and priorities | There while |
+//! |---|---|---|
+//! | host endpoints, `hosts` | prerouting -300, -299, -150; input 2; forward 2, 3; output -300, -299, 0; postrouting -150 | there is one; the early ones while a policy wants them |
+//! | limits and marks, `qos` | forward -1, 5; input -1 | a workload has one |
+//! | service loops, `network` | forward 4 | a service's range is known |
+//! | masquerade, `network` | postrouting 110 (nat) | a pool wants it |
+//! | floating addresses, `floating` | prerouting and output -99, postrouting 109 (nat) | a workload has one |
+//! | ARP, `arp` | output 0 of table `arp calico-dataplane` | always |
 //!
-//! Invariants: no chain belongs to an endpoint (chains follow the number of distinct policies and stacks, an endpoint is elements);
+//! No two of these, or of kube-proxy's, share hook and priority, so their order is known; and since nobody's `accept` ends anything but its
+//! own base chain, what others drop stays dropped, before or behind.
+//!
+//! The parts of the way through the host are base chains of their own, because in nf_tables `accept` ends its own base chain only:
+//! so an Allow is a plain `accept` and needs no mark. Pass is a mark bit, tested after each policy of the tier. A second bit tells a later
+//! hook that policy of a host endpoint accepted a packet before; it is set around the question, and no policy knows of it. From the host to
+//! a local workload nothing is policed.
+//!
+//! Denials by policy follow `FilterDenyAction`; what is forged, unknown, invalid or encapsulated is dropped whatever that says, since an
+//! answer would go to the wrong one or tell a forger that he is heard. Before the routing decision and behind it nothing can be refused,
+//! so a rule list that refuses exists a second time there.
+//!
+//! Staged policies stand at their place in the stack, count rule by rule and return: nothing they say has an effect. They are never
+//! asked where the tier was left before, or decided.
+//!
+//! A workload's source address is checked in a set, for both families and more strictly than by upstream's reverse-path look-up
+//! (`fib saddr . mark . iif`), which asks the routing table and so believes whoever can change it; nothing here needs that look-up. It is checked
+//! at forward and input and before connection state, so a forged packet neither rides on a connection nor begins one: tracking
+//! forgets what is dropped before it is confirmed.
+//!
+//! Invariants: no chain belongs to an endpoint (chains follow the number of distinct policies and stacks, an endpoint is elements), but those
+//! that hold what its limits have counted;
 //! a change of members is a change of elements and never of a chain; only chains that something refers to exist; a `cali*` interface that nobody
-//! announced finds no element and is dropped; names are functions of content, so they survive restarts.
+//! announced finds no element and is dropped; before anything is known fail-safe ports are open, as no host endpoint is known either; names are
+//! functions of content, so they survive restarts; an event costs what it changes, whatever its delta has gathered already.
 //!
 //! An IP set becomes four kernel sets, always: hosts (a hash, 75–100 ns) and prefixes (an interval tree) for each family. A rule
 //! that wants a member is written once for each, a rule that wants a non-member tests both. The price is a second rule whose
@@ -71,13 +98,13 @@ use crate::table::Delta;
 /// to comes first and goes last. Skeleton and deltas add up to the *desired state*, which the reconciler brings about. Of an
 /// interface that passes from one endpoint to another in a flush, the new one may be announced before the old one is removed.
 ///
-/// *Decisions.* After a flush the host decides about a new connection as [`spec`](crate::spec) says, under the renderer's settings: from
-/// an endpoint, to an endpoint, from one to another, from an endpoint to its host and from the host to it; whatever mark the packet
-/// carries. An established connection goes on, but what a workload sends with a source address that is not its own is dropped even
-/// then. A new connection from or to a workload interface that nobody announced is dropped, but for neighbour discovery with the host.
-/// Traffic of other interfaces is left alone, whatever its state.
+/// *Decisions.* After a flush the host decides about a packet as [`spec`](crate::spec) says of its passage, under the renderer's settings and
+/// fail-safe ports: from, to and between endpoints, the host and its interfaces, with every connection state, translated on the way or not,
+/// whatever mark the packet carries. Above all, an established connection goes on, but what a workload sends with a source
+/// address that is not its own is dropped even then. A new connection from or to a workload interface that nobody announced is dropped, but for
+/// neighbour discovery with the host. Traffic of interfaces that are no endpoint's is left alone, whatever its state, unless it goes in circles.
 ///
-/// *Routes.* Each address of an active endpoint is routed to its interface or, if several have the address, to one of theirs; there
+/// *Routes.* Each address of an active endpoint, floating ones where they are switched on, is routed to its interface or, if several have the address, to one of theirs; there
 /// is no other route to an interface. An endpoint whose interface is not called as a workload's gets nothing: it could not be
 /// policed.
 ///
