@@ -25,7 +25,7 @@ use crate::net::InterfaceName;
 use crate::resource::{DEFAULT_ALLOW_PROFILE, Kind, ResourceKey};
 use crate::service::{EndpointSlice, EndpointSliceKey};
 use crate::update::Update;
-use flush::Sent;
+use flush::{Held, Sent};
 
 /// Calculates what one host must enforce, change by change.
 ///
@@ -51,6 +51,7 @@ pub struct Graph {
     network: Networks,
     diagnostics: Diagnostics,
     rules: Shared<ActiveRules>,
+    held: Shared<Held>,
     policies: BTreeMap<ResourceKey, Sent>,
     profiles: BTreeMap<Arc<str>, Sent>,
     endpoints: BTreeMap<ResourceKey, Arc<ActiveEndpoint>>,
@@ -82,6 +83,7 @@ impl Graph {
             network: Networks::default(),
             diagnostics: Diagnostics::default(),
             rules: Shared::default(),
+            held: Shared::default(),
             policies: BTreeMap::new(),
             profiles: BTreeMap::new(),
             endpoints: BTreeMap::new(),

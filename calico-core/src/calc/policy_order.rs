@@ -114,7 +114,15 @@ pub(super) struct Placed<'a> {
 
 impl Placed<'_> {
     fn compare_in_tier(&self, other: &Self) -> Ordering {
-        compare_orders(self.policy.order(), other.policy.order()).then_with(|| self.tie().cmp(other.tie()))
+        compare_orders(self.policy.order(), other.policy.order()).then_with(|| self.compare_tie(other))
+    }
+
+    /// Order of [`Self::tie`]. Mostly the names differ before either ends.
+    fn compare_tie(&self, other: &Self) -> Ordering {
+        let names = [self, other].map(|placed| placed.key.name().unwrap_or_default().as_bytes());
+        let shorter = names[0].len().min(names[1].len());
+        let [one, two] = names.map(|name| name.get(..shorter).unwrap_or_default());
+        one.cmp(two).then_with(|| self.tie().cmp(other.tie()))
     }
 
     /// The bytes of `name/namespace/kind`.

@@ -4,8 +4,10 @@
 //! prefixes `pcns.` and `pcsa.`. Here selectors over the three become one over the endpoint's labels, exactly as upstream's
 //! update processors do it (their text surgery is repeated on the tree, so that ids agree).
 
+use alloc::vec;
+
 use crate::resource::{EntityRule, GlobalNetworkPolicySpec, NAMESPACE_LABEL, NetworkPolicySpec, ServiceAccountMatch};
-use crate::selector::{Selector, SelectorError};
+use crate::selector::{Node, Selector, SelectorError, Test};
 
 /// Label that names an endpoint's service account.
 pub(super) const SERVICE_ACCOUNT: &str = "projectcalico.org/serviceaccount";
@@ -19,10 +21,10 @@ pub(super) type Fault = (&'static str, SelectorError);
 
 /// Endpoints of a namespaced policy.
 pub(super) fn network_policy(namespace: &str, spec: &NetworkPolicySpec) -> Result<Selector, Fault> {
-    let inside = Selector::equal(NAMESPACE_LABEL, namespace);
-    let selector = match parse("spec.selector", &spec.selector)? {
-        Some(selector) => selector.and(&inside),
-        None => inside,
+    let inside = Node::Test(NAMESPACE_LABEL.into(), Test::Equal(namespace.into()));
+    let selector = match spec.selector.as_str() {
+        "" => Selector::from(inside),
+        text => Selector::from(Node::And(vec![root("spec.selector", text)?, inside])),
     };
     match parse("spec.serviceAccountSelector", &spec.service_account_selector)? {
         Some(accounts) => Ok(selector.and(&accounts.with_prefix(SERVICE_ACCOUNT_PREFIX))),
@@ -102,6 +104,10 @@ fn service_accounts(accounts: &ServiceAccountMatch) -> Result<Option<Selector>, 
         (Some(selector), Some(names)) => Some(selector.and(&names)),
         (selector, names) => selector.or(names),
     })
+}
+
+fn root(field: &'static str, text: &str) -> Result<Node, Fault> {
+    Selector::parse_root(text).map_err(|error| (field, error))
 }
 
 /// Absent text is no condition (and not `all()`).

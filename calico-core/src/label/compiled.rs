@@ -1,12 +1,13 @@
 //! Selectors over symbols: the form that the index evaluates.
 
 use alloc::boxed::Box;
+use alloc::vec;
 use alloc::vec::Vec;
 
 use super::interner::Symbol;
 use super::projection::value_of;
 use super::strings::{Label, Strings};
-use crate::selector::{Node, Restriction, Selector, Test};
+use crate::selector::{Node, Selector, Test};
 
 /// A selector whose names and values are symbols. Negative comparisons are negated positive ones, which makes them true where
 /// the label is absent, as the language demands.
@@ -133,23 +134,57 @@ fn compile(node: &Node, strings: &mut Strings) -> Condition {
     }
 }
 
-/// Fewest values first, then presence of any label.
+/// The best of what a selector cannot do without: fewest values first, then presence of a label. `None` if it demands nothing.
+fn demand(node: &Node) -> Option<Demand<'_>> {
+    match node {
+        Node::Has(name) => Some(Demand { name, values: None }),
+        Node::Test(name, test) => match test {
+            Test::Equal(value) => Some(Demand { name, values: Some(vec![value]) }),
+            Test::In(values) => Some(Demand { name, values: Some(values.iter().map(|value| &**value).collect()) }),
+            Test::Contains(_) | Test::StartsWith(_) | Test::EndsWith(_) => Some(Demand { name, values: None }),
+            Test::NotEqual(_) | Test::NotIn(_) => None,
+        },
+        Node::And(operands) => operands.iter().filter_map(demand).min_by_key(Demand::width),
+        // All branches must demand the same label.
+        Node::Or(operands) => operands.iter().map(demand).reduce(|one, other| one?.or(other?)).flatten(),
+        Node::Not(_) | Node::All | Node::Global => None,
+    }
+}
+
+/// That a label is there, and perhaps has one of some values.
+struct Demand<'a> {
+    name: &'a str,
+    values: Option<Vec<&'a str>>,
+}
+
+impl Demand<'_> {
+    fn width(&self) -> usize {
+        self.values.as_ref().map_or(usize::MAX, Vec::len)
+    }
+
+    /// What is left of it if something else will do as well.
+    fn or(mut self, other: Self) -> Option<Self> {
+        self.values = self.values.zip(other.values).map(|(mut values, others)| {
+            values.extend(others);
+            values.sort_unstable();
+            values.dedup();
+            values
+        });
+        (self.name == other.name).then_some(self)
+    }
+}
+
 fn anchor(selector: &Selector, strings: &mut Strings) -> Anchor {
-    let restrictions = selector.restrictions();
-    if restrictions.values().any(Restriction::is_unsatisfiable) {
-        return Anchor::Never;
-    }
-    let by_values = restrictions.iter().filter_map(|(name, restriction)| Some((name, restriction.values.as_ref()?)));
-    if let Some((name, values)) = by_values.min_by_key(|(_, values)| values.len()) {
-        let name = strings.names.acquire(name);
-        return match &**values {
-            [value] => Anchor::Value(name, strings.values.acquire(value)),
-            values => Anchor::Values(name, values.iter().map(|value| strings.values.acquire(value)).collect()),
-        };
-    }
-    match restrictions.iter().find(|(_, restriction)| restriction.present) {
-        Some((name, _)) => Anchor::Present(strings.names.acquire(name)),
-        None => Anchor::None,
+    let Some(demand) = demand(selector.root()) else { return Anchor::None };
+    let name = match &demand.values {
+        // No value at all is left.
+        Some(values) if values.is_empty() => return Anchor::Never,
+        _ => strings.names.acquire(demand.name),
+    };
+    match demand.values.as_deref() {
+        None => Anchor::Present(name),
+        Some([value]) => Anchor::Value(name, strings.values.acquire(value)),
+        Some(values) => Anchor::Values(name, values.iter().map(|value| strings.values.acquire(value)).collect()),
     }
 }
 

@@ -5,7 +5,7 @@ use core::mem;
 
 use super::class::Class;
 use super::compiled::Compiled;
-use super::interner::Symbol;
+use super::interner::{Interner, Symbol};
 use super::item::{Items, List};
 use super::key_index::KeyIndex;
 use super::label_set::{Holder, Kin, Own};
@@ -64,6 +64,10 @@ struct Scratch {
     common: Vec<u8>,
     parents: Vec<u32>,
     kin: Vec<u8>,
+    /// Names of the labels that were taken in last, in their order: those of the next item are mostly the same.
+    names: Vec<Symbol>,
+    /// Names that nobody holds but whoever takes labels in.
+    fresh: Vec<Symbol>,
 }
 
 impl Index {
@@ -174,23 +178,23 @@ impl Index {
     ) -> (u32, u32) {
         let mut scratch = mem::take(&mut self.scratch);
         scratch.clear();
-        for (name, value) in labels {
-            let name = self.strings.names.acquire(name);
+        for (position, (name, value)) in labels.into_iter().enumerate() {
+            let name = scratch.name(position, name, &mut self.strings.names);
             let out = if self.common.contains(&name) { &mut scratch.common } else { &mut scratch.own };
             raw::write(out, name, value);
         }
         scratch.parents.extend(parents.into_iter().map(|name| self.parent_of(name)));
         raw::write_kin(&mut scratch.kin, &scratch.common, &scratch.parents);
         let (own, new) = self.owns.acquire(&scratch.own, || Own::new(&scratch.own));
-        if !new {
-            raw::release(&scratch.own, &mut self.strings.names);
+        if new {
+            raw::retain(&scratch.own, &mut self.strings.names);
         }
         let (kin, new) = self.kins.acquire(&scratch.kin, || Kin::new(&scratch.kin));
         if new {
+            raw::retain(&scratch.common, &mut self.strings.names);
             scratch.parents.iter().for_each(|parent| self.parents.named_by(*parent, kin));
-        } else {
-            raw::release(&scratch.common, &mut self.strings.names);
         }
+        scratch.fresh.drain(..).for_each(|name| self.strings.names.release(name));
         self.scratch = scratch;
         (own, kin)
     }
@@ -286,6 +290,26 @@ impl Index {
 }
 
 impl Scratch {
+    /// The symbol of the name at that position.
+    fn name(&mut self, position: usize, name: &str, names: &mut Interner) -> Symbol {
+        let last = self.names.get(position).copied().filter(|last| names.text(*last) == name);
+        if let Some(symbol) = last.or_else(|| names.find(name)) {
+            self.remember(position, symbol);
+            return symbol;
+        }
+        let symbol = names.acquire(name);
+        self.fresh.push(symbol);
+        self.remember(position, symbol);
+        symbol
+    }
+
+    fn remember(&mut self, position: usize, symbol: Symbol) {
+        match self.names.get_mut(position) {
+            Some(last) => *last = symbol,
+            None => self.names.push(symbol),
+        }
+    }
+
     fn clear(&mut self) {
         self.own.clear();
         self.common.clear();

@@ -17,19 +17,29 @@ pub(super) fn write(out: &mut Vec<u8>, name: Symbol, value: &str) {
 
 /// The labels of a piece, in the order in which they were written.
 pub(super) fn read(raw: &[u8]) -> impl Iterator<Item = (Symbol, &str)> {
+    read_bytes(raw).map(|(name, value)| (name, core::str::from_utf8(value).unwrap_or_default()))
+}
+
+/// As [`read`], without looking into the values.
+fn read_bytes(raw: &[u8]) -> impl Iterator<Item = (Symbol, &[u8])> {
     let mut rest = raw;
     core::iter::from_fn(move || {
         let name = read_number(&mut rest)?;
         let length = read_number(&mut rest)?;
         let (value, behind) = rest.split_at_checked(length as usize)?;
         rest = behind;
-        Some((Symbol::from_raw(name), core::str::from_utf8(value).unwrap_or_default()))
+        Some((Symbol::from_raw(name), value))
     })
+}
+
+/// Holds the names of a piece.
+pub(super) fn retain(raw: &[u8], names: &mut Interner) {
+    read_bytes(raw).for_each(|(name, _)| names.retain(name));
 }
 
 /// Gives up the names of a piece.
 pub(super) fn release(raw: &[u8], names: &mut Interner) {
-    read(raw).for_each(|(name, _)| names.release(name));
+    read_bytes(raw).for_each(|(name, _)| names.release(name));
 }
 
 /// Appends what items of one kin have in common: labels, and keys of parents in order.

@@ -62,6 +62,11 @@ impl Selector {
         parser::parse(text).map(Self::from)
     }
 
+    /// Parses text of which only the tree is wanted. Blank text is `all()`.
+    pub(crate) fn parse_root(text: &str) -> Result<Node, SelectorError> {
+        parser::parse(text)
+    }
+
     /// `all()`.
     pub fn all() -> Self {
         Node::All.into()

@@ -23,7 +23,13 @@ use crate::resource::{Action, Kind, PolicyType, ResourceKey};
 #[derive(Debug)]
 pub(super) struct Sent {
     rules: Arc<ActiveRules>,
-    sets: Vec<SetId>,
+    sets: Arc<Held>,
+}
+
+/// References to sets, as often as rules refer to them.
+#[derive(Debug, PartialEq, Eq, Hash)]
+pub(super) struct Held {
+    selected: Vec<SetId>,
     services: Vec<SetId>,
 }
 
@@ -53,6 +59,7 @@ impl Graph {
         }
         self.order.forget_unused();
         self.rules.forget_unused();
+        self.held.forget_unused();
         batch.into_events()
     }
 
@@ -102,8 +109,10 @@ impl Graph {
         });
         self.diagnostics.set(key, Finder::Scan, problems);
         let sent = scan.map(|scan| Sent {
-            sets: scan.sets.selected.iter().map(|definition| self.sets.acquire(definition)).collect(),
-            services: scan.sets.services.iter().map(|definition| self.services.acquire(definition)).collect(),
+            sets: self.held.share(Held {
+                selected: scan.sets.selected.iter().map(|definition| self.sets.acquire(definition)).collect(),
+                services: scan.sets.services.iter().map(|definition| self.services.acquire(definition)).collect(),
+            }),
             rules: self.rules.share(scan.rules),
         });
         match (&former, &sent) {
@@ -113,8 +122,8 @@ impl Graph {
             (None, None) => {}
         }
         if let Some(former) = former {
-            former.sets.into_iter().for_each(|id| self.sets.release(id));
-            former.services.into_iter().for_each(|id| self.services.release(id));
+            former.sets.selected.iter().for_each(|id| self.sets.release(*id));
+            former.sets.services.iter().for_each(|id| self.services.release(*id));
         }
         sent
     }
