@@ -55,6 +55,37 @@ fn one_flow_and_why() {
     }
 }
 
+/// Which of a host's interfaces a flow passes is told by its address, or by whoever asks.
+#[test]
+fn host_endpoints_of_one_host() {
+    let endpoint = |name: &str, rest: &str| {
+        format!(
+            "---\napiVersion: projectcalico.org/v3\nkind: HostEndpoint\nmetadata: {{name: {name}, labels: {{role: {name}}}}}\nspec: {{node: host-1, {rest}}}\n"
+        )
+    };
+    let closed = |name: &str| {
+        format!(
+            "---\napiVersion: projectcalico.org/v3\nkind: GlobalNetworkPolicy\nmetadata: {{name: {name}}}\nspec: {{selector: role == '{name}', \
+             applyOnForward: true, types: [Ingress], ingress: [{{action: Deny}}]}}\n"
+        )
+    };
+    let documents = [
+        CLUSTER.to_owned(),
+        endpoint("eth1", "interfaceName: eth1"),
+        endpoint("eth2", "interfaceName: eth2"),
+        closed("eth2"),
+        endpoint("all", "interfaceName: '*'"),
+        closed("all"),
+    ];
+    let ask = |documents: &str| {
+        Cluster::new().type_in("policy explain --from shop/db-0 --to shop/web-7d9-a:80 -f -", documents)
+    };
+    golden("policy-hosts.txt", &ask(&documents.concat()).transcript());
+    let with_address =
+        documents.concat().replace("interfaceName: eth2", "interfaceName: eth2, expectedIPs: [172.16.0.1]");
+    golden("policy-hosts-address.txt", &ask(&with_address).transcript());
+}
+
 #[test]
 fn one_flow_for_programs() {
     let line = "policy explain --from shop/worker-0 --to shop/db-0:5432 -o";
@@ -146,20 +177,37 @@ fn agree(ends: &str, documents: &str) {
     }
 }
 
+/// Each is reached by nobody: that each would reach itself does not tell them apart.
+#[test]
+fn what_an_end_says_of_itself_sets_nobody_apart() {
+    let mut text = String::new();
+    for index in 0..4 {
+        write!(
+            text,
+            "apiVersion: projectcalico.org/v3\nkind: WorkloadEndpoint\nmetadata: {{namespace: n{index}}}\nspec: {{node: h, orchestrator: k8s, \
+             pod: p, endpoint: eth0, interfaceName: cali{index}, ipNetworks: [10.9.0.{index}/32], profiles: [projectcalico-default-allow]}}\n---\n\
+             apiVersion: projectcalico.org/v3\nkind: NetworkPolicy\nmetadata: {{namespace: n{index}, name: p}}\n\
+             spec: {{types: [Ingress], ingress: [{{action: Allow, source: {{selector: all()}}}}]}}\n---\n"
+        )
+        .unwrap();
+    }
+    let run = Cluster::new().type_in("policy matrix --ports tcp/80 -f -", &text);
+    assert!(run.stdout.contains("n0/p and 3 more   ·\n"), "{run:?}");
+}
+
 /// A cluster wider than a terminal is told in lists.
 #[test]
 fn a_wide_matrix_is_a_list() {
     let mut text = String::new();
     for index in 0..30 {
-        let open = if index % 2 == 0 { "10.9.0.0/16" } else { "192.0.2.1/32" };
+        let (one, other) = ((index + 1) % 30, (index * 7) % 30);
         write!(
             text,
             "apiVersion: projectcalico.org/v3\nkind: WorkloadEndpoint\nmetadata: {{namespace: n{index}, labels: {{role: 'n{index}'}}}}\n\
              spec: {{node: h, orchestrator: k8s, pod: p, endpoint: eth0, interfaceName: cali{index}, ipNetworks: [10.9.0.{index}/32], \
              profiles: [projectcalico-default-allow]}}\n---\n\
-             apiVersion: projectcalico.org/v3\nkind: NetworkPolicy\nmetadata: {{namespace: n{index}, name: p}}\n\
-             spec: {{types: [Ingress], ingress: [{{action: Allow, source: {{nets: [{open}], notSelector: role == 'n{}'}}}}]}}\n---\n",
-            (index + 1) % 30
+             apiVersion: projectcalico.org/v3\nkind: GlobalNetworkPolicy\nmetadata: {{name: p{index}}}\nspec: {{selector: role == 'n{index}', \
+             types: [Ingress], ingress: [{{action: Allow, source: {{selector: \"role in {{'n{one}', 'n{other}'}}\"}}}}]}}\n---\n"
         )
         .unwrap();
     }

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::ask::{self, Answer, Asked};
 use super::model::Model;
-use super::names::Meant;
+use super::names::{Meant, Party};
 use super::paint::{Page, Style};
 use super::steps::{self, Shown, What};
 use super::traffic::{self, TrafficArgs};
@@ -90,6 +90,13 @@ pub(super) async fn explain(
     if let Some((_, other)) = answers.next().filter(|(_, other)| other.decision != answer.decision) {
         let does = if other.decision == Decision::Allow { "allowed" } else { "denied" };
         remarks.push(format!("over IPv6 it is {does}: ask with --ip-version 6"));
+    }
+    let is_host = |meant: &Meant| matches!(meant.party, Party::HostEndpoint { .. });
+    let unsure = [&from, &to].into_iter().filter(|meant| !is_host(meant)).filter_map(|meant| meant.party.node());
+    for node in unsure.filter(|node| from.party.node() != to.party.node() && model.is_uplink_unknown(node)) {
+        remarks.push(format!(
+            "which interface of {node} it passes is not known here: of its host endpoints only * counts"
+        ));
     }
     if answer.ends.is_empty() {
         remarks.push("no policy of this cluster sees this flow: neither end is an endpoint that it knows".into());

@@ -35,13 +35,13 @@ impl<'a> Grid<'a> {
         let both = matrix.rows == matrix.columns;
         let column_of = |row: &End| if both { None } else { place(&matrix.columns, row) };
         let row_of = |column: &End| if both { None } else { place(&matrix.rows, column) };
-        let rows = groups(&matrix.rows, |index, end| {
+        let rows = groups(&matrix.rows, |index, end, own| {
             let column = if both { Some(index) } else { column_of(end) };
-            (matrix.row(index), column.map(|column| matrix.column(column)))
+            (matrix.row(index, column, own), column.map(|column| matrix.column(column, Some(index), own)))
         });
-        let columns = groups(&matrix.columns, |index, end| {
+        let columns = groups(&matrix.columns, |index, end, own| {
             let row = if both { Some(index) } else { row_of(end) };
-            (matrix.column(index), row.map(|row| matrix.row(row)))
+            (matrix.column(index, row, own), row.map(|row| matrix.row(row, Some(index), own)))
         });
         Self { matrix, rows, columns }
     }
@@ -171,33 +171,55 @@ impl<'a> Grid<'a> {
     }
 }
 
+/// What stands for the verdict of an end about itself, which nobody wants to know: what ends that are alike say of each other, or else
+/// what it says of itself.
+type Own = Option<Decision>;
+
+/// Verdicts about an end.
+type Verdicts = Vec<Option<Decision>>;
+
 impl Matrix {
-    fn row(&self, row: usize) -> Vec<Option<Decision>> {
-        let width = self.columns.len() * self.traffic.len();
-        self.cells.iter().skip(row * width).take(width).copied().collect()
+    fn row(&self, row: usize, itself: Option<usize>, own: Own) -> Verdicts {
+        (0..self.columns.len()).flat_map(|column| self.cells_of((row, column), itself == Some(column), own)).collect()
     }
 
-    fn column(&self, column: usize) -> Vec<Option<Decision>> {
-        let cells = (0..self.rows.len()).flat_map(|row| (0..self.traffic.len()).map(move |traffic| (row, traffic)));
-        cells.map(|(row, traffic)| self.cell(row, column, traffic)).collect()
+    fn column(&self, column: usize, itself: Option<usize>, own: Own) -> Verdicts {
+        (0..self.rows.len()).flat_map(|row| self.cells_of((row, column), itself == Some(row), own)).collect()
+    }
+
+    fn cells_of(
+        &self,
+        (row, column): (usize, usize),
+        is_itself: bool,
+        own: Own,
+    ) -> impl Iterator<Item = Option<Decision>> {
+        let own = own.filter(|_| is_itself);
+        (0..self.traffic.len()).map(move |traffic| own.or_else(|| self.cell(row, column, traffic)))
     }
 }
 
-/// Ends with the same signature, in the order of their first members. An end to itself counts as any other flow, or else no two
-/// ends would be alike.
-fn groups<S: Ord>(ends: &[End], signature: impl Fn(usize, &End) -> S) -> Vec<Group> {
-    let mut alike: BTreeMap<S, Vec<usize>> = BTreeMap::new();
-    for (index, end) in ends.iter().enumerate() {
-        alike.entry(signature(index, end)).or_default().push(index);
+/// Ends with the same signature, in the order of their first members.
+fn groups<S: Ord>(ends: &[End], signature: impl Fn(usize, &End, Own) -> S) -> Vec<Group> {
+    let mut groups: Vec<Group> = Vec::new();
+    let mut left: Vec<usize> = (0..ends.len()).collect();
+    for own in [Some(Decision::Deny), Some(Decision::Allow), None] {
+        let mut alike: BTreeMap<S, Vec<usize>> = BTreeMap::new();
+        for index in left.drain(..) {
+            if let Some(end) = ends.get(index) {
+                alike.entry(signature(index, end, own)).or_default().push(index);
+            }
+        }
+        for members in alike.into_values() {
+            if members.len() < 2 && own.is_some() {
+                left.extend(members);
+                continue;
+            }
+            let of_group = members.iter().filter_map(|member| ends.get(*member));
+            let names: Vec<&str> = of_group.map(|end| end.name.as_str()).collect();
+            groups.push(Group { name: common(&names), members });
+        }
+        left.sort_unstable();
     }
-    let mut groups: Vec<Group> = alike
-        .into_values()
-        .map(|members| {
-            let names: Vec<&str> =
-                members.iter().filter_map(|member| ends.get(*member)).map(|end| end.name.as_str()).collect();
-            Group { name: common(&names), members }
-        })
-        .collect();
     groups.sort_by_key(|group| group.members.first().copied());
     groups
 }

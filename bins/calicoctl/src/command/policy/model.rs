@@ -1,6 +1,7 @@
 //! What follows from the resources: stacks, rules and sets of all hosts at once, and what is wrong with objects.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -67,19 +68,10 @@ impl Model {
         if self.host_endpoints.is_empty() {
             return;
         }
-        let here = |id: &EndpointId| self.spec_of(&id.0).is_some_and(|spec| spec.node == node);
-        let here: Vec<_> = self.host_endpoints.iter().filter(|(id, _)| here(id)).collect();
-        let is_other = |endpoint: &ActiveHostEndpoint| endpoint.interfaces == HostInterfaces::Others;
-        let named: Vec<_> = here.iter().filter(|(_, endpoint)| !is_other(endpoint)).collect();
-        let has_address = |id: &EndpointId| {
-            self.spec_of(&id.0)
-                .is_some_and(|spec| spec.expected_ips.iter().any(|ip| self.names.host_of(*ip) == Some(node)))
-        };
+        let here = self.of_host(node);
         let chosen = match given {
-            Some(key) => here.iter().find(|(id, _)| id.0 == *key),
-            None => {
-                named.iter().find(|(id, _)| has_address(id)).or(named.first().filter(|_| named.len() == 1)).copied()
-            }
+            Some(key) => here.iter().find(|(id, _)| id.0 == *key).copied(),
+            None => self.uplink_of(node),
         };
         let chosen = chosen.map(|(id, endpoint)| ((*id).clone(), (*endpoint).clone()));
         let others = here
@@ -100,12 +92,35 @@ impl Model {
         }
     }
 
+    /// Whether it is not known which of the host's endpoints has the interface that leads elsewhere.
+    pub(super) fn is_uplink_unknown(&self, node: &str) -> bool {
+        self.of_host(node).iter().any(|(_, endpoint)| !is_other(endpoint)) && self.uplink_of(node).is_none()
+    }
+
+    fn of_host(&self, node: &str) -> Vec<(&EndpointId, &Arc<ActiveHostEndpoint>)> {
+        let here = |id: &EndpointId| self.spec_of(&id.0).is_some_and(|spec| spec.node == node);
+        self.host_endpoints.iter().filter(|(id, _)| here(id)).collect()
+    }
+
+    fn uplink_of(&self, node: &str) -> Option<(&EndpointId, &Arc<ActiveHostEndpoint>)> {
+        let named: Vec<_> = self.of_host(node).into_iter().filter(|(_, endpoint)| !is_other(endpoint)).collect();
+        let is_hosts = |ip: &IpAddr| self.names.host_of(*ip) == Some(node);
+        let has_address =
+            |id: &EndpointId| self.spec_of(&id.0).is_some_and(|spec| spec.expected_ips.iter().any(is_hosts));
+        let of_address = named.iter().find(|(id, _)| has_address(id)).copied();
+        of_address.or_else(|| named.first().filter(|_| named.len() == 1).copied())
+    }
+
     fn spec_of(&self, key: &ResourceKey) -> Option<&HostEndpointSpec> {
         match &**self.picture.resources.get(key)? {
             Resource::HostEndpoint(object) => Some(&object.spec),
             _ => None,
         }
     }
+}
+
+fn is_other(endpoint: &ActiveHostEndpoint) -> bool {
+    endpoint.interfaces == HostInterfaces::Others
 }
 
 fn feed(graph: &mut Graph, picture: &Picture) {
