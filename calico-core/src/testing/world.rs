@@ -37,7 +37,9 @@ const INTERFACES: [(&str, [&str; 2]); 4] = [
 const SERVICES: [&str; 2] = ["web", "dns"];
 const SERVICE_ADDRESSES: [&str; 2] = ["10.96.0.7", "fd00:96::7"];
 /// Some are fail-safe, some not.
-const HOST_PORTS: [u16; 6] = [22, 53, 80, 179, 6443, 30_000];
+const HOST_PORTS: [u16; 7] = [22, 53, 80, 179, 4789, 6443, 30_000];
+/// IP-in-IP.
+const IPIP: u8 = 4;
 
 /// Everything that decides about packets on [`HOST`].
 #[derive(Debug, Clone, Default)]
@@ -150,6 +152,9 @@ impl Generator {
         let (from, to) = (self.place(world, &workloads), self.place(world, &workloads));
         let v6 = self.random.chance(45);
         let mut flow = self.flow_of(v6);
+        if flow.protocol == 47 && self.random.chance(30) {
+            flow.protocol = IPIP;
+        }
         if flow.source_port != 0 || flow.destination_port != 0 {
             let (source, destination) = (self.host_port(), self.host_port());
             flow.destination_port = self.random.pick(&[flow.destination_port, destination]);
@@ -220,8 +225,12 @@ impl Generator {
                 self.relax(&mut object.spec.ingress);
                 self.relax(&mut object.spec.egress);
             }
-            Resource::WorkloadEndpoint(object) if self.random.chance(70) => {
-                object.metadata.labels.insert(ORCHESTRATOR_LABEL.into(), "k8s".into());
+            Resource::WorkloadEndpoint(object) => {
+                if self.random.chance(70) {
+                    object.metadata.labels.insert(ORCHESTRATOR_LABEL.into(), "k8s".into());
+                }
+                let further = self.some(&["10.0.0.0/29", "fd00::/64"], 15);
+                object.spec.allow_spoofed_source_prefixes = further.iter().filter_map(|net| net.parse().ok()).collect();
             }
             _ => {}
         }

@@ -8,7 +8,6 @@ use std::println;
 mod cluster;
 mod compiled;
 mod matrix;
-mod passage;
 
 use super::*;
 use crate::calc::Graph;

@@ -1,21 +1,25 @@
-//! The specification against the evaluator of the graph's events, by random passages through random worlds.
+//! The specification against the evaluators of the graph's events, by random passages through random worlds.
 
+use alloc::collections::BTreeMap;
 use std::println;
 
 use super::*;
 use crate::calc::Graph;
 use crate::testing::{Change, Coverage, Generator, HOST, Random, World};
-use crate::verdict::{self, ActiveState};
+use crate::verdict::{self, Compiled, Stage};
+
+/// How often each kind of policy let a packet go on, and how often it dropped one.
+type Stages = BTreeMap<(Stage, PolicyType), [usize; 2]>;
 
 /// The graph of a host, and what it said so far.
 struct Rig {
     graph: Graph,
-    state: ActiveState,
+    compiled: Compiled,
 }
 
 impl Rig {
     fn new() -> Self {
-        Self { graph: Graph::new(HOST), state: ActiveState::default() }
+        Self { graph: Graph::new(HOST), compiled: Compiled::default() }
     }
 
     fn take(&mut self, change: &Change) {
@@ -27,7 +31,7 @@ impl Rig {
     }
 
     fn flush(&mut self) {
-        self.graph.flush().iter().for_each(|event| self.state.apply(event));
+        self.graph.flush().iter().for_each(|event| self.compiled.apply(event));
     }
 }
 
@@ -47,28 +51,45 @@ fn some_settings(random: &mut Random) -> verdict::Settings {
         endpoint_to_host: random.pick(&actions),
         drop_invalid: random.chance(80),
         prevent_service_loops: random.chance(80),
+        vxlan_port: random.pick(&[4789, 4789, 80]),
+        allow_vxlan_from_workloads: random.chance(30),
+        allow_ipip_from_workloads: random.chance(30),
+        allow_spoofed_sources: random.chance(50),
         ..Settings::default()
     };
     let failsafes = if random.chance(80) { Failsafes::default() } else { Failsafes::NONE };
     verdict::Settings { host, failsafes }
 }
 
-/// Puts so many passages of a world to both.
-fn compare(generator: &mut Generator, world: &World, state: &ActiveState, passages: usize, coverage: &mut Coverage) {
+/// What a run has seen.
+#[derive(Default)]
+struct Seen {
+    coverage: Coverage,
+    stages: Stages,
+}
+
+/// Puts so many passages of a world to all: the resources, the events as they are, and those compiled.
+fn compare(generator: &mut Generator, world: &World, compiled: &Compiled, passages: usize, seen: &mut Seen) {
     let settings = some_settings(&mut generator.random);
     let cluster = specified(world, &settings);
+    let mut asker = compiled.asker();
     for _ in 0..passages {
         let passage = generator.passage(world);
-        let found = state.passage(&settings, &passage);
+        let found = compiled.state().passage(&settings, &passage);
         let expected = cluster.passage(HOST, &passage);
         assert_eq!(found.decision, expected, "{passage:#?}\n{settings:?}\n{found:#?}");
-        coverage.count(world, &passage, &found);
+        assert_eq!(asker.passage(&settings, &passage).decision, expected, "{passage:#?}\n{settings:?}");
+        seen.coverage.count(world, &passage, &found);
+        for end in found.ends {
+            let denied = usize::from(end.verdict.decision == DENY);
+            seen.stages.entry((end.stage, end.direction)).or_default()[denied] += 1;
+        }
     }
 }
 
 #[test]
 fn the_events_decide_as_the_resources_do() {
-    let mut coverage = Coverage::default();
+    let mut seen = Seen::default();
     for seed in 0..1200 {
         println!("seed {seed}");
         let mut generator = if seed % 4 == 0 { Generator::with_faults(seed) } else { Generator::new(seed) };
@@ -77,17 +98,20 @@ fn the_events_decide_as_the_resources_do() {
         let mut rig = Rig::new();
         World::default().changes_to(&world).iter().for_each(|change| rig.take(change));
         rig.flush();
-        compare(&mut generator, &world, &rig.state, 250, &mut coverage);
+        compare(&mut generator, &world, &rig.compiled, 320, &mut seen);
     }
-    println!("{coverage}");
-    let missing = coverage.below(5);
+    println!("{}\n{:#?}", seen.coverage, seen.stages);
+    let missing = seen.coverage.below(5);
     assert!(missing.is_empty(), "{} cells have less than five cases: {missing:#?}", missing.len());
+    assert_eq!(seen.stages.len(), 10);
+    let policies = seen.stages.iter().filter(|((stage, _), _)| *stage != Stage::Forwarding);
+    assert!(policies.flat_map(|(_, counts)| counts).all(|count| *count > 100), "{:#?}", seen.stages);
 }
 
 /// The same while the world changes: what the graph remembers of its past must not matter.
 #[test]
 fn the_events_decide_as_the_resources_do_on_the_way() {
-    let mut coverage = Coverage::default();
+    let mut seen = Seen::default();
     for seed in 5000..5020 {
         println!("seed {seed}");
         let mut generator = Generator::with_faults(seed);
@@ -101,7 +125,7 @@ fn the_events_decide_as_the_resources_do_on_the_way() {
                 rig.take(&change);
             }
             rig.flush();
-            compare(&mut generator, &world, &rig.state, 12, &mut coverage);
+            compare(&mut generator, &world, &rig.compiled, 12, &mut seen);
         }
     }
 }

@@ -1,6 +1,5 @@
 //! Random clusters with host endpoints, policies for them, and staged ones; and packets through a host of them.
 
-use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::ToString;
 use alloc::sync::Arc;
@@ -127,7 +126,7 @@ impl Wide {
 }
 
 /// Interfaces of [`HOST`].
-pub(super) fn interfaces() -> Vec<(InterfaceName, Vec<IpAddr>)> {
+fn interfaces() -> Vec<(InterfaceName, Vec<IpAddr>)> {
     let of =
         |name: &str, addresses: &[&str]| (name.parse().unwrap(), addresses.iter().map(|text| address(text)).collect());
     vec![of("eth0", &["192.0.2.1"]), of("eth1", &["192.0.2.2", "fd00::9"]), of("eth2", &[]), of("lo", &["127.0.0.1"])]
@@ -163,14 +162,4 @@ fn staged(update: Update) -> Update {
         }
         _ => Update { key, value },
     }
-}
-
-/// Last states of what changes said.
-pub(super) type Objects = BTreeMap<ResourceKey, Arc<Resource>>;
-
-pub(super) fn note(objects: &mut Objects, update: &Update) {
-    match &update.value {
-        Some(value) => objects.insert(update.key.clone(), value.clone()),
-        None => objects.remove(&update.key),
-    };
 }

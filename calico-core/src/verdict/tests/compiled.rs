@@ -1,10 +1,12 @@
 //! The compiled evaluator against the plain one, while everything changes.
 
 use alloc::vec::Vec;
+use core::net::IpAddr;
 use std::println;
 
 use super::cluster::{Wide, graph};
 use super::*;
+use crate::calc::event::ActiveEndpoint;
 use crate::resource::Action;
 use crate::update::Update;
 
@@ -71,7 +73,7 @@ fn compare(compiled: &Compiled, wide: &mut Wide) -> Vec<Verdict> {
             }
         }
     }
-    let workloads: Vec<_> = state.endpoints.iter().map(passage::with_addresses).collect();
+    let workloads: Vec<_> = state.endpoints.iter().map(with_addresses).collect();
     for _ in 0..30 {
         let passage = wide.passage(&workloads);
         let settings = Settings::default();
@@ -98,4 +100,8 @@ fn takes_events_in_any_order() {
     compiled.apply(&Event::SetRemoved(set));
     assert_eq!(compiled.leftover(), None);
     assert_eq!(*compiled.state(), ActiveState::default());
+}
+
+fn with_addresses((id, endpoint): (&EndpointId, &Arc<ActiveEndpoint>)) -> (ResourceKey, Vec<IpAddr>) {
+    (id.0.clone(), endpoint.addresses.iter().map(|net| net.address()).collect())
 }
