@@ -12,7 +12,7 @@ fn host_endpoint(name: &str, interface: &str, addresses: &[&str]) -> Update {
     };
     Update {
         key: ResourceKey::cluster(Kind::HostEndpoint, name),
-        value: Some(Arc::new(Resource::HostEndpoint(Object { metadata: Metadata::default(), spec }.into()))),
+        value: Some(Arc::new(Resource::HostEndpoint(Object { metadata: Metadata::default(), spec }))),
     }
 }
 

@@ -36,7 +36,7 @@ impl Wide {
             10..=11 => Input::Object(self.staged()),
             12..=14 => self.some(10, |own| {
                 let key = ResourceKey::cluster(Kind::HostEndpoint, own.random().pick(&["a", "b", "c", "d"]));
-                (key, Resource::HostEndpoint(own.host_endpoint().into()))
+                (key, Resource::HostEndpoint(own.host_endpoint()))
             }),
             15..=16 => {
                 let name = self.random().pick(&INTERFACES).parse().unwrap();
