@@ -135,7 +135,7 @@ impl IsolatedCustomers {
             profile(&name, labels.into())
         }));
         let stride = (self.namespaces / self.local.max(1)).max(1);
-        let is_local = |number: &u32| number % stride == 0 && number / stride < self.local;
+        let is_local = |number: &u32| number.is_multiple_of(stride) && number / stride < self.local;
         let (local, remote): (Vec<u32>, Vec<u32>) = (0..self.namespaces).partition(is_local);
         for (node, numbers) in [(ELSEWHERE, remote), (HOST, local)] {
             updates.extend(numbers.into_iter().map(|number| {
@@ -180,7 +180,7 @@ impl IsolatedCustomers {
     fn text(&self, number: u64, length: usize) -> Text {
         let mut state = (self.seed + number).wrapping_mul(2_654_435_761).wrapping_add(1);
         let mut next = || {
-            let digit = b"abcdef0123456789".iter().nth((state % 16) as usize).copied().unwrap_or(b'0');
+            let digit = b"abcdef0123456789".get((state % 16) as usize).copied().unwrap_or(b'0');
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             char::from(digit)
         };
