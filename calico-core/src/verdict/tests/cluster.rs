@@ -11,8 +11,8 @@ use crate::calc::Graph;
 use crate::flow::{ConnState, Flow, Passage, Place};
 use crate::net::InterfaceName;
 use crate::resource::{
-    BgpConfigurationSpec, HostEndpointSpec, Kind, Metadata, Object, Resource, ResourceKey, ServiceRange,
-    StagedGlobalNetworkPolicySpec, StagedNetworkPolicySpec,
+    Action, BgpConfigurationSpec, HostEndpointSpec, Kind, Metadata, Object, PolicyType, Resource, ResourceKey, Rule,
+    ServiceRange, StagedGlobalNetworkPolicySpec, StagedNetworkPolicySpec,
 };
 use crate::testing::{Generator, HOST};
 use crate::update::Update;
@@ -36,6 +36,12 @@ impl Wide {
                     (spec.do_not_track, spec.pre_dnat) =
                         random.pick(&[(false, false), (false, false), (true, false), (false, true)]);
                     spec.apply_on_forward = spec.do_not_track || spec.pre_dnat || random.chance(50);
+                    if spec.do_not_track && random.chance(40) {
+                        let deny = Rule { action: Action::Deny, ..Rule::default() };
+                        spec.types = vec![PolicyType::Ingress, PolicyType::Egress];
+                        spec.ingress.push(deny.clone());
+                        spec.egress.push(deny);
+                    }
                     if spec.pre_dnat {
                         spec.egress.clear();
                         spec.types.clear();
@@ -113,11 +119,11 @@ impl Wide {
 
     fn place<'k>(&mut self, workloads: &'k [(ResourceKey, Vec<IpAddr>)]) -> Place<'k> {
         match self.0.random.below(10) {
-            0..=4 if !workloads.is_empty() => {
+            0..=3 if !workloads.is_empty() => {
                 let index = self.0.random.below(workloads.len());
                 Place::Workload(&workloads[index].0)
             }
-            9 => Place::Host,
+            8..=9 => Place::Host,
             _ => {
                 Place::Interface(self.0.random.pick(&["eth0", "eth0", "eth1", "eth2", "lo", "cali99"]).parse().unwrap())
             }
