@@ -1,25 +1,31 @@
 //! Asking: one packet after the other.
 
 use alloc::vec::Vec;
+use core::net::IpAddr;
 
 use hashbrown::Equivalent;
 
-use super::scratch::Scratch;
+use super::facts::{Facts, Held};
+use super::holders::ConditionId;
+use super::index::Index;
 use super::stacks::{Compact, StackId};
 use super::walk::Walk;
+use super::wanting::Memo;
 use super::{Compiled, Endpoint, HostEndpoint as Host};
 use crate::calc::event::{EndpointId, Network};
 use crate::flow::{Decision, Flow, Passage};
-use crate::net::InterfaceName;
+use crate::net::{Family, InterfaceName};
 use crate::resource::{PolicyType, ResourceKey};
 use crate::verdict::passage::{self, Evaluator, HostEndpoint, PassageVerdict, Settings, Workload, of_direction};
-use crate::verdict::step::{Step, Verdict};
+use crate::verdict::step::{Side, Step, Verdict};
 
 /// Asks a [`Compiled`] about one flow after the other.
 #[derive(Debug)]
 pub struct Asker<'a> {
     compiled: &'a Compiled,
-    scratch: Scratch,
+    source: Address,
+    destination: Address,
+    services: Memo,
     /// Whether steps are wanted.
     explains: bool,
     /// Up to so many rules are checked one by one.
@@ -28,7 +34,8 @@ pub struct Asker<'a> {
 
 impl<'a> Asker<'a> {
     pub(super) fn new(compiled: &'a Compiled) -> Self {
-        Self { compiled, scratch: Scratch::new(compiled.index.space.words()), explains: true, few_rules: FEW_RULES }
+        let (source, destination) = (Address::new(Side::Source), Address::new(Side::Destination));
+        Self { compiled, source, destination, services: Memo::default(), explains: true, few_rules: FEW_RULES }
     }
 
     /// Looks for candidates however few rules there are.
@@ -92,16 +99,57 @@ impl<'a> Evaluator<'a> for Asker<'a> {
     }
 
     fn walk(&mut self, stack: StackId, direction: PolicyType, flow: &Flow, steps: &mut Vec<Step>) -> Option<Decision> {
-        let compiled = self.compiled;
-        let stack = compiled.stacks.stack(stack)?;
-        self.scratch.learn(flow, &compiled.index);
-        let is_large = compiled.has_more(self.few_rules, stack, direction);
-        if is_large {
-            self.scratch.find(flow, &compiled.index);
+        let Compiled { index, stacks, .. } = self.compiled;
+        let stack = stacks.stack(stack)?;
+        let Flow { protocol, source_port, destination_port, .. } = *flow;
+        let holders = index.conditions.holders();
+        let from_port = holders.of_port(&(flow.source, protocol, source_port));
+        let named = holders.of_port(&(flow.destination, protocol, destination_port));
+        let is_large = self.compiled.has_more(self.few_rules, stack, direction);
+        let (source, from) = self.source.look_up(flow.source, is_large, index);
+        let (destination, to) = self.destination.look_up(flow.destination, is_large, index);
+        let wanting = is_large.then(|| {
+            let make = || index.wanting_service(flow.family(), protocol, destination_port, named);
+            let key = [protocol.into(), destination_port.into()].into_iter().chain(named.iter().copied());
+            let key: Vec<u32> = key.collect();
+            [from, to, self.services.words(flow.family(), &key, make)]
+        });
+        let facts = Facts {
+            source: Held { address: source, port: from_port },
+            destination: Held { address: destination, port: named },
+        };
+        let walk = Walk { compiled: self.compiled, facts, wanting, flow, direction, explains: self.explains };
+        walk.run(stack, steps)
+    }
+}
+
+/// One address of the packet in question.
+#[derive(Debug)]
+struct Address {
+    side: Side,
+    address: Option<IpAddr>,
+    /// Conditions that hold it, in order.
+    conditions: Vec<ConditionId>,
+    memo: Memo,
+}
+
+impl Address {
+    fn new(side: Side) -> Self {
+        Self { side, address: None, conditions: Vec::new(), memo: Memo::default() }
+    }
+
+    /// Conditions that hold it and, if they are needed, rules that may want it.
+    fn look_up(&mut self, address: IpAddr, is_large: bool, index: &Index) -> (&[ConditionId], &[u64]) {
+        if self.address != Some(address) {
+            self.address = Some(address);
+            index.conditions.holders().of_address(address, &mut self.conditions);
         }
-        let facts = self.scratch.facts(flow, &compiled.index);
-        let (scratch, explains) = (&self.scratch, self.explains);
-        Walk { compiled, scratch, facts, flow, direction, is_large, explains }.run(stack, steps)
+        if !is_large {
+            return (&self.conditions, &[]);
+        }
+        let family = Family::of(address);
+        let make = || index.wanting_address(family, self.side, &self.conditions);
+        (&self.conditions, self.memo.words(family, &self.conditions, make))
     }
 }
 

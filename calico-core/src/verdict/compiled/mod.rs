@@ -8,15 +8,16 @@
 
 mod ask;
 mod conditions;
+mod facts;
 mod holders;
 mod index;
+mod layout;
 mod postings;
-mod scratch;
 mod services;
-mod sift;
 mod space;
 mod stacks;
 mod walk;
+mod wanting;
 
 use alloc::collections::BTreeSet;
 use alloc::sync::Arc;
@@ -33,10 +34,11 @@ use crate::calc::event::{
 use crate::net::InterfaceName;
 
 pub use ask::Asker;
+pub(super) use facts::{Facts, Held};
 pub(super) use holders::ConditionId;
-pub(super) use scratch::{Facts, Held};
-pub(super) use sift::Sifted;
+pub(super) use layout::Layout;
 pub(super) use stacks::StackId;
+pub(super) use wanting::Words;
 
 /// Everything that is active on one host, ready to be asked about very many flows.
 ///

@@ -50,12 +50,7 @@ impl Space {
     pub(super) fn is_empty(&self) -> bool {
         let clear = |lane: &Lane| lane.service | lane.source | lane.destination == 0;
         let given: usize = self.free.iter().map(|(words, firsts)| *words as usize * firsts.len()).sum();
-        given == self.words() && self.v4.iter().chain(&self.v6).all(clear)
-    }
-
-    /// How many words there are.
-    pub(super) const fn words(&self) -> usize {
-        self.v4.len()
+        given == self.v4.len() && self.v4.iter().chain(&self.v6).all(clear)
     }
 
     pub(super) fn lanes(&self, family: Family) -> &[Lane] {

@@ -4,9 +4,8 @@ use alloc::vec::Vec;
 
 use super::Compiled;
 use super::conditions::Asked;
+use super::facts::{Facts, Known};
 use super::index::List;
-use super::scratch::{Facts, Found, Known, Scratch};
-use super::space::Lane;
 use super::stacks::{Compact, Directed, OwnerId, Tier};
 use crate::calc::event::ActiveRule;
 use crate::flow::{Decision, Flow};
@@ -17,11 +16,11 @@ use crate::verdict::step::{Owner, RuleStep, Step};
 /// The run.
 pub(super) struct Walk<'r, 'a> {
     pub(super) compiled: &'a Compiled,
-    pub(super) scratch: &'r Scratch,
     pub(super) facts: Facts<'r>,
+    /// Rules that want source, destination and service; none where each rule is to be checked.
+    pub(super) wanting: Option<[&'r [u64]; 3]>,
     pub(super) flow: &'r Flow,
     pub(super) direction: PolicyType,
-    pub(super) is_large: bool,
     pub(super) explains: bool,
 }
 
@@ -115,8 +114,8 @@ impl Walk<'_, '_> {
 
     /// The next rule of a list that matches, from this position on.
     fn next_match<'l>(&self, rules: Directed<'l>, from: usize) -> Option<(usize, &'l ActiveRule)> {
-        if self.is_large {
-            return self.next_candidate(rules, from);
+        if let Some(wanting) = self.wanting {
+            return self.next_candidate(wanting, rules, from);
         }
         let later = rules.rules.iter().zip(&rules.list.asked).enumerate().skip(from);
         later
@@ -124,13 +123,19 @@ impl Walk<'_, '_> {
             .find_map(|(index, rule, asked)| self.matches(rule, asked).then_some((index, rule)))
     }
 
-    fn next_candidate<'l>(&self, rules: Directed<'l>, from: usize) -> Option<(usize, &'l ActiveRule)> {
+    /// Of 64 rules those may match that want what holds source and destination, and protocol and port.
+    fn next_candidate<'l>(
+        &self,
+        wanting: [&[u64]; 3],
+        rules: Directed<'l>,
+        from: usize,
+    ) -> Option<(usize, &'l ActiveRule)> {
         let List { first, words, asked } = rules.list;
-        let range = *first as usize..(*first + *words) as usize;
-        let lanes = self.compiled.index.space.lanes(self.flow.family()).get(range.clone())?;
-        let found = self.scratch.words().get(range)?;
-        for (word, (lane, found)) in lanes.iter().zip(found).enumerate().skip(from / 64) {
-            let mut candidates = candidates(lane, found);
+        let words = wanting.map(|all| all.get(*first as usize..(*first + *words) as usize).unwrap_or_default());
+        let [source, destination, service] = words;
+        let words = source.iter().zip(destination).zip(service).enumerate().skip(from / 64);
+        for (word, ((source, destination), service)) in words {
+            let mut candidates = source & destination & service;
             if word == from / 64 {
                 candidates &= u64::MAX << (from % 64);
             }
@@ -153,14 +158,4 @@ impl Walk<'_, '_> {
     fn owner(&self, owner: OwnerId, tier: Option<&Tier>) -> Option<Owner> {
         self.compiled.stacks.owner(owner, tier.map(|tier| &tier.name))
     }
-}
-
-/// Of 64 rules those that may match: what they want of each address is among what holds it, and so for protocol and port.
-const fn candidates(lane: &Lane, found: &Found) -> u64 {
-    let Found { service, source, destination } = found;
-    (lane.service | *service)
-        & (lane.source | source.wanted)
-        & !source.unwanted
-        & (lane.destination | destination.wanted)
-        & !destination.unwanted
 }

@@ -1,8 +1,7 @@
 //! Some rows with all columns, decided.
 //!
 //! For each question (service and family) the rules that want the service are known, for each row and column those that want its address: a
-//! word of each for 64 rules. Of one end, these together leave the words of its own stack in which a rule may match at all; they are put in a
-//! row once, and each other end is tried against it.
+//! word of each for 64 rules. Rows and columns are asked about by the stacks that they have, each laid out once, and so are the words.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -13,8 +12,8 @@ use super::{Service, TILE};
 use crate::flow::{Decision, Flow};
 use crate::net::Family;
 use crate::resource::PolicyType;
-use crate::verdict::compiled::{Compiled, Facts, Held, Sifted};
-use crate::verdict::passage::Settings;
+use crate::verdict::compiled::{Compiled, Facts, Held, Layout, Words};
+use crate::verdict::passage::{Settings, of_direction};
 use crate::verdict::step::Side;
 use crate::verdict::way;
 
@@ -65,35 +64,25 @@ impl Grid {
     }
 
     fn answer(&mut self, question: &Question<'_>, rows: &Lines, columns: &Lines) {
-        let wanting = question.wanting_service();
+        let service = question.wanting_service();
         let sources = question.ends(Side::Source, rows);
         for (number, tile) in columns.chunks(TILE).enumerate() {
             let destinations = question.ends(Side::Destination, tile);
-            let mut allowed = vec![false; rows.len() * tile.len()];
-            for (row, source) in sources.iter().enumerate() {
-                let Some(source) = source else { continue };
-                let sifted = question.sift(source, PolicyType::Egress, &wanting);
-                for (column, destination) in destinations.iter().enumerate() {
-                    let Some(destination) = destination else { continue };
-                    if let Some(cell) = allowed.get_mut(row * tile.len() + column) {
-                        *cell = question.allows(&sifted, source, destination, PolicyType::Egress);
-                    }
+            let mut leaves = vec![false; rows.len() * tile.len()];
+            let cell = |row, column| row * tile.len() + column;
+            question.ask(&sources, &destinations, PolicyType::Egress, &service, |row, column, ask| {
+                if let Some(leaves) = leaves.get_mut(cell(row, column)) {
+                    *leaves = ask();
                 }
-            }
-            for (column, destination) in destinations.iter().enumerate() {
-                let Some(destination) = destination else { continue };
-                let sifted = question.sift(destination, PolicyType::Ingress, &wanting);
-                for (row, source) in sources.iter().enumerate() {
-                    let Some(source) = source else { continue };
-                    let allowed = allowed.get(row * tile.len() + column).is_some_and(|allowed| *allowed)
-                        && question.allows(&sifted, source, destination, PolicyType::Ingress);
-                    let decision = if allowed { Decision::Allow } else { Decision::Deny };
-                    let place = self.place(row, number * TILE + column, question.index, question.family);
-                    if let Some(cell) = self.decisions.get_mut(place) {
-                        *cell = Some(decision);
-                    }
+            });
+            question.ask(&destinations, &sources, PolicyType::Ingress, &service, |column, row, ask| {
+                let leaves = leaves.get(cell(row, column)).is_some_and(|leaves| *leaves);
+                let decision = if leaves && ask() { Decision::Allow } else { Decision::Deny };
+                let place = self.place(row, number * TILE + column, question.index, question.family);
+                if let Some(cell) = self.decisions.get_mut(place) {
+                    *cell = Some(decision);
                 }
-            }
+            });
         }
     }
 }
@@ -113,11 +102,11 @@ struct End<'a> {
     address: IpAddr,
     held: Held<'a>,
     /// Rules that want its address, for each word of the space.
-    wanting: Vec<u64>,
+    wanting: Words,
 }
 
 impl<'a> Question<'a> {
-    fn wanting_service(&self) -> Vec<u64> {
+    fn wanting_service(&self) -> Words {
         self.compiled.wanting_service(self.family, self.service.protocol, self.service.destination_port)
     }
 
@@ -133,45 +122,60 @@ impl<'a> Question<'a> {
         lines.iter().map(|(line, _)| end(line)).collect()
     }
 
-    /// What is left of an end's own stack.
-    fn sift(&self, end: &End<'_>, direction: PolicyType, service: &[u64]) -> Option<Sifted<'a>> {
-        let (Policed::Workload(stack) | Policed::Host(stack)) = end.policed else { return None };
-        self.compiled.sift(stack, direction, &end.wanting, service)
+    /// Asks the policy of each end about each other end, those with the same stack together.
+    fn ask(
+        &self,
+        ends: &[Option<End<'_>>],
+        others: &[Option<End<'_>>],
+        direction: PolicyType,
+        service: &[u64],
+        mut with: impl FnMut(usize, usize, &dyn Fn() -> bool),
+    ) {
+        let mut ends: Vec<(usize, &End<'_>)> =
+            ends.iter().enumerate().filter_map(|(index, end)| Some((index, end.as_ref()?))).collect();
+        ends.sort_by_key(|(_, end)| end.policed.stack());
+        for alike in ends.chunk_by(|(_, one), (_, other)| one.policed.stack() == other.policed.stack()) {
+            let stack = alike.first().and_then(|(_, end)| end.policed.stack());
+            let layout = stack.and_then(|stack| self.compiled.layout(stack, direction)).unwrap_or_default();
+            let gathered: Vec<Option<(&End<'_>, Words)>> =
+                others.iter().map(|other| other.as_ref().map(|end| (end, layout.gather(&end.wanting)))).collect();
+            let service = layout.gather(service);
+            for (index, end) in alike {
+                let own: Words =
+                    layout.gather(&end.wanting).iter().zip(&service).map(|(own, service)| own & service).collect();
+                for (other_index, other) in gathered.iter().enumerate() {
+                    let Some((other, words)) = other else { continue };
+                    let ends = match direction {
+                        PolicyType::Egress => [*end, *other],
+                        PolicyType::Ingress => [*other, *end],
+                    };
+                    with(*index, other_index, &|| self.allows(&layout, [&own, words], ends, direction));
+                }
+            }
+        }
     }
 
     fn allows(
         &self,
-        sifted: &Option<Sifted<'a>>,
-        source: &End<'_>,
-        destination: &End<'_>,
+        layout: &Layout<'_>,
+        [own, other]: [&[u64]; 2],
+        [source, destination]: [&End<'_>; 2],
         direction: PolicyType,
     ) -> bool {
         let Service { protocol, source_port, destination_port, icmp } = *self.service;
-        let (own, other) = match direction {
-            PolicyType::Egress => (source, destination),
-            PolicyType::Ingress => (destination, source),
-        };
-        let flow = Flow {
-            source: source.address,
-            destination: destination.address,
-            protocol,
-            source_port,
-            destination_port,
-            icmp,
-        };
-        match own.policed {
+        let (from, to) = (source.address, destination.address);
+        let flow = Flow { source: from, destination: to, protocol, source_port, destination_port, icmp };
+        let policed = of_direction([destination.policed, source.policed], direction);
+        let settings = self.settings;
+        let encapsulated = || way::encapsulation(&flow, &settings.host).is_some();
+        match policed {
             Policed::Nobody => return true,
             Policed::Unknown => return false,
-            Policed::Host(_) if self.settings.failsafes.admits(direction, &flow) => return true,
-            Policed::Workload(_)
-                if direction == PolicyType::Egress && way::encapsulation(&flow, &self.settings.host).is_some() =>
-            {
-                return false;
-            }
+            Policed::Host(_) if settings.failsafes.admits(direction, &flow) => return true,
+            Policed::Workload(_) if direction == PolicyType::Egress && encapsulated() => return false,
             Policed::Workload(_) | Policed::Host(_) => {}
         }
         let facts = Facts { source: source.held, destination: destination.held };
-        let decided = sifted.as_ref().and_then(|sifted| sifted.run(&other.wanting, &flow, &facts));
-        decided == Some(Decision::Allow)
+        layout.run(own, other, &flow, &facts) == Some(Decision::Allow)
     }
 }

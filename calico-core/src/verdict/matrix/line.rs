@@ -35,6 +35,15 @@ pub(super) enum Policed {
     Host(StackId),
 }
 
+impl Policed {
+    pub(super) const fn stack(self) -> Option<StackId> {
+        match self {
+            Self::Workload(stack) | Self::Host(stack) => Some(stack),
+            Self::Nobody | Self::Unknown => None,
+        }
+    }
+}
+
 /// An address as rules see it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Seen {
