@@ -10,6 +10,7 @@ mod policy;
 mod routes;
 mod stats;
 mod store;
+mod verdict;
 
 use std::process::ExitCode;
 
@@ -79,8 +80,20 @@ struct Benchmark {
     target: &'static str,
 }
 
-const ALL: [Benchmark; 10] =
-    [graph::P1, graph::P2, graph::P3, policy::P4, policy::P5, routes::P8, attach::P12, store::D1, store::D2, store::D3];
+const ALL: [Benchmark; 12] = [
+    graph::P1,
+    graph::P2,
+    graph::P3,
+    policy::P4,
+    policy::P5,
+    routes::P8,
+    attach::P12,
+    store::D1,
+    store::D2,
+    store::D3,
+    verdict::V1,
+    verdict::V2,
+];
 
 /// `bench`.
 pub(crate) async fn run(arguments: &BenchArgs) -> Result<ExitCode, LabError> {
@@ -103,6 +116,8 @@ pub(crate) async fn run(arguments: &BenchArgs) -> Result<ExitCode, LabError> {
         "D1" => store::decode::run(arguments, &progress).await?,
         "D2" => store::watch::run(arguments, &progress).await?,
         "D3" => store::ctl::run(arguments, &progress).await?,
+        "V1" => verdict::single(arguments, &progress)?,
+        "V2" => verdict::matrix(arguments, &progress)?,
         "P12" => return attach::run(arguments, &progress).await.map(|()| ExitCode::SUCCESS),
         _ => return Err(LabError::Usage(format!("no benchmark {id:?}: `calico-lab bench --list` shows them"))),
     };
