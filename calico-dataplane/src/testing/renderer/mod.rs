@@ -12,7 +12,6 @@
 
 mod decisions;
 mod desired;
-mod hosts;
 mod story;
 
 use std::ops::Range;
@@ -53,7 +52,7 @@ pub struct Subject<'a> {
 ///     workload_prefix: InterfaceName::CALI,
 ///     settings: Settings::default(),
 ///     failsafes: Failsafes::default(),
-///     seeds: 0..2,
+///     seeds: 0..8,
 /// });
 /// ```
 ///

@@ -1,7 +1,5 @@
 //! A random cluster that changes, and the renderer's part in it.
 
-use std::collections::BTreeMap;
-use std::net::IpAddr;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
@@ -9,18 +7,19 @@ use std::time::Duration;
 
 use calico_core::calc::Graph;
 use calico_core::calc::event::{ActiveEndpoint, ActiveHostEndpoint, EndpointId, Event, Stack};
-use calico_core::net::{Cidr, InterfaceName, Mac};
+use calico_core::net::{Cidr, Mac};
 use calico_core::render::PolicyRenderer;
-use calico_core::resource::{Kind, Resource, ResourceKey};
+use calico_core::resource::{
+    AllowedUse, AssignmentMode, EncapMode, IpPool, IpPoolSpec, Kind, Metadata, Resource, ResourceKey,
+};
 use calico_core::table::{Delta, RouteTarget};
-use calico_core::testing::{Generator, HOST};
+use calico_core::testing::{Change, Generator, HOST, World};
 use calico_core::update::Update;
 use calico_core::verdict::ActiveState;
 
 use super::Subject;
 use super::decisions::{Case, Seen};
 use super::desired::Desired;
-use super::hosts;
 use crate::reconcile::{Driver, ReconcileConfig, Reconciler, Step};
 use crate::recording::Recording;
 
@@ -30,9 +29,7 @@ pub(super) struct Story<'a> {
     what: String,
     seed: u64,
     generator: Generator,
-    objects: BTreeMap<ResourceKey, Arc<Resource>>,
-    /// Interfaces of the host with their addresses.
-    interfaces: BTreeMap<InterfaceName, Vec<IpAddr>>,
+    world: World,
     graph: Graph,
     active: ActiveState,
     skeleton: Delta,
@@ -68,21 +65,23 @@ impl Follower {
 
 impl<'a> Story<'a> {
     pub(super) fn new(subject: &'a Subject<'a>, seed: u64) -> Self {
-        let generator = if seed.is_multiple_of(3) { Generator::with_faults(seed) } else { Generator::new(seed) };
+        let mut generator = if seed.is_multiple_of(3) { Generator::with_faults(seed) } else { Generator::new(seed) };
         let single = Follower::new(subject);
+        let world = generator.world(0);
         let skeleton = single.renderer.skeleton();
         let config = ReconcileConfig { workload_prefixes: vec![subject.workload_prefix], ..ReconcileConfig::default() };
         let mut machine = Reconciler::new(skeleton.clone(), config);
         machine.set_in_sync();
         let host = Recording::new();
+        let mut graph = Graph::new(HOST).with_workload_prefixes(vec![subject.workload_prefix]);
+        World::default().changes_to(&world).iter().for_each(|change| tell(&mut graph, change));
         Self {
             subject,
             what: format!("seed {seed}"),
             seed,
             generator,
-            objects: BTreeMap::new(),
-            interfaces: BTreeMap::new(),
-            graph: Graph::new(HOST).with_workload_prefixes(vec![subject.workload_prefix]),
+            world,
+            graph,
             active: ActiveState::default(),
             skeleton,
             single,
@@ -97,21 +96,12 @@ impl<'a> Story<'a> {
         self.what = format!("seed {}, round {round}", self.seed);
         let mut flushes = Vec::new();
         for _ in 0..=self.generator.random.below(3) {
-            for _ in 0..=self.generator.random.below(24) {
-                let update = if self.generator.random.chance(25) {
-                    hosts::update(&mut self.generator.random)
-                } else {
-                    self.generator.update()
+            for _ in 0..=self.generator.random.below(48) {
+                let change = match self.generator.random.chance(5) {
+                    true => Change::Object(self.pool()),
+                    false => self.generator.change(),
                 };
-                let update = self.dress(update);
-                self.update(update);
-            }
-            for name in hosts::interfaces() {
-                if round == 0 || self.generator.random.chance(20) {
-                    let addresses = hosts::addresses(&mut self.generator.random);
-                    self.graph.set_interface(name, Some(&addresses));
-                    self.interfaces.insert(name, addresses);
-                }
+                self.take(change);
             }
             flushes.extend(self.graph.flush());
         }
@@ -119,17 +109,38 @@ impl<'a> Story<'a> {
         self.check_routes();
     }
 
-    fn update(&mut self, update: Update) {
-        self.graph.handle_update(&update);
-        match update.value {
-            Some(value) => self.objects.insert(update.key, value),
-            None => self.objects.remove(&update.key),
+    fn take(&mut self, change: Change) {
+        let change = match change {
+            Change::Object(update) => Change::Object(self.dress(update)),
+            other => other,
         };
+        tell(&mut self.graph, &change);
+        self.world.apply(&change);
+    }
+
+    fn pool(&mut self) -> Update {
+        let random = &mut self.generator.random;
+        let cidr = random.pick(&["10.0.0.0/24", "10.0.1.0/24", "fd00::/64", "192.0.2.0/26"]);
+        let name = cidr.replace(['.', ':', '/'], "-");
+        let spec = IpPoolSpec {
+            cidr: cidr.parse().unwrap(),
+            vxlan_mode: EncapMode::default(),
+            ipip_mode: EncapMode::default(),
+            nat_outgoing: random.chance(60),
+            disabled: random.chance(20),
+            disable_bgp_export: false,
+            block_size: None,
+            node_selector: None,
+            namespace_selector: None,
+            allowed_uses: vec![AllowedUse::Workload],
+            assignment_mode: AssignmentMode::default(),
+        };
+        let pool = Resource::IpPool(IpPool::new(Metadata { name: name.clone(), ..Metadata::default() }, spec));
+        Update { key: ResourceKey::cluster(Kind::IpPool, &name), value: (!random.chance(25)).then(|| Arc::new(pool)) }
     }
 
     /// Adds what the generator leaves out: the subject's names of interfaces, Ethernet addresses, further sources, shared addresses.
-    fn dress(&mut self, update: Update) -> Update {
-        let mut update = hosts::dress(update, &mut self.generator.random);
+    fn dress(&mut self, mut update: Update) -> Update {
         let Some(Resource::WorkloadEndpoint(object)) = update.value.as_deref() else { return update };
         let (mut object, random) = (object.clone(), &mut self.generator.random);
         let spec = &mut object.spec;
@@ -196,16 +207,13 @@ impl<'a> Story<'a> {
     pub(super) fn compare_with_a_fresh_start(&mut self) {
         let mut fresh = Follower::new(self.subject);
         let mut graph = Graph::new(HOST).with_workload_prefixes(vec![self.subject.workload_prefix]);
-        let mut objects: Vec<_> = self.objects.iter().collect();
-        self.generator.random.shuffle(&mut objects);
-        for (key, value) in objects {
-            graph.handle_update(&Update { key: key.clone(), value: Some(Arc::clone(value)) });
+        let mut changes = World::default().changes_to(&self.world);
+        self.generator.random.shuffle(&mut changes);
+        for change in &changes {
+            tell(&mut graph, change);
             if self.generator.random.chance(10) {
                 graph.flush().iter().for_each(|event| fresh.take(event, &self.what));
             }
-        }
-        for (name, addresses) in &self.interfaces {
-            graph.set_interface(*name, Some(addresses));
         }
         graph.flush().iter().for_each(|event| fresh.take(event, &self.what));
         self.same(&fresh.desired, "the desired state depends on what is active, and on nothing before");
@@ -242,7 +250,7 @@ impl<'a> Story<'a> {
     }
 
     pub(super) fn decide(&mut self, seen: &mut Seen) {
-        let case = Case::new(self.subject, self.host.ruleset(), &self.objects, &self.interfaces, self.what.clone());
+        let case = Case::new(self.subject, self.host.ruleset(), &self.world, self.what.clone());
         for _ in 0..40 {
             case.compare(&self.active.endpoints, &mut self.generator, seen);
         }
@@ -250,17 +258,22 @@ impl<'a> Story<'a> {
 
     pub(super) fn remove_everything(&mut self) {
         self.what = format!("seed {}, at the end", self.seed);
-        for key in std::mem::take(&mut self.objects).into_keys() {
-            self.graph.handle_update(&Update { key, value: None });
-        }
-        for name in std::mem::take(&mut self.interfaces).into_keys() {
-            self.graph.set_interface(name, None);
-        }
+        self.world.changes_to(&World::default()).iter().for_each(|change| tell(&mut self.graph, change));
+        self.world = World::default();
         let events = self.graph.flush();
         self.follow(&events);
         assert!(self.skeleton == self.single.renderer.skeleton(), "the skeleton stays the same; {}", self.what);
         let fresh = Follower::new(self.subject);
         self.same(&fresh.desired, "when nothing is active, the skeleton is all there is");
+    }
+}
+
+fn tell(graph: &mut Graph, change: &Change) {
+    match change {
+        Change::Object(update) => graph.handle_update(update),
+        Change::Interface(name, addresses) => graph.set_interface(*name, addresses.as_deref()),
+        Change::Slice(key, slice) => graph.set_endpoint_slice(key, slice.clone()),
+        _ => panic!("a change that nobody can tell the graph: {change:?}"),
     }
 }
 
