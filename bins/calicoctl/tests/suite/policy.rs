@@ -173,7 +173,8 @@ fn agree(ends: &str, documents: &str) {
             text("protocol"),
             flow["port"]
         );
-        assert_eq!(json(&cluster.type_in(&line, ""))["verdict"], flow["verdict"], "{line}");
+        let explained = json(&cluster.type_in(&line, ""));
+        assert_eq!(explained["verdict"], flow["verdict"], "{line}");
     }
 }
 

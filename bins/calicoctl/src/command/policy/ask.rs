@@ -3,8 +3,8 @@
 use calico_core::calc::event::EndpointId;
 use calico_core::flow::{ConnState, Decision, Flow, Passage, Place};
 use calico_core::net::InterfaceName;
-use calico_core::resource::ResourceKey;
-use calico_core::verdict::End;
+use calico_core::resource::PolicyType;
+use calico_core::verdict::{End, Stage};
 
 use super::model::Model;
 use super::names::Party;
@@ -27,32 +27,25 @@ pub(super) struct Asked {
 pub(super) fn ask(model: &mut Model, from: &Party, to: &Party, flow: &Flow) -> Answer {
     let mut answer = Answer { decision: Decision::Allow, ends: Vec::new() };
     let beyond = Place::Interface(uplink());
-    let is_local = from.node().is_some() && from.node() == to.node();
-    if is_local {
-        let decision = answer.pass(model, from, (place(from), place(to)), flow);
-        let is_asked = |key: &ResourceKey| {
-            answer.ends.iter().any(|asked| asked.end.endpoint.as_ref() == Some(&EndpointId(key.clone())))
-        };
-        if let Party::Workload { key, .. } = to
-            && decision == Decision::Deny
-            && !is_asked(key)
-        {
+    if from.node().is_some() && from.node() == to.node() {
+        answer.pass(model, from, (place(from), place(to)), flow);
+    } else {
+        if from.node().is_some() {
+            answer.pass(model, from, (place(from), beyond), flow);
+        }
+        if to.node().is_some() {
             answer.pass(model, to, (beyond, place(to)), flow);
         }
-        return answer;
     }
-    if from.node().is_some() {
-        answer.pass(model, from, (place(from), beyond), flow);
-    }
-    if to.node().is_some() {
-        answer.pass(model, to, (beyond, place(to)), flow);
+    if answer.decision == Decision::Deny {
+        answer.complete(model, to, flow);
     }
     answer
 }
 
 impl Answer {
     /// Through the host of a party.
-    fn pass(&mut self, model: &mut Model, party: &Party, (from, to): (Place<'_>, Place<'_>), flow: &Flow) -> Decision {
+    fn pass(&mut self, model: &mut Model, party: &Party, (from, to): (Place<'_>, Place<'_>), flow: &Flow) {
         let given = match party {
             Party::HostEndpoint { key, .. } => Some(key),
             _ => None,
@@ -63,7 +56,19 @@ impl Answer {
         self.decision = self.decision.max(found.decision);
         let node = party.node().map(str::to_owned);
         self.ends.extend(found.ends.into_iter().map(|end| Asked { node: node.clone(), end }));
-        found.decision
+    }
+
+    /// Asks a workload that the packet did not reach.
+    fn complete(&mut self, model: &Model, to: &Party, flow: &Flow) {
+        let Party::Workload { key, node, .. } = to else { return };
+        let (id, direction) = (EndpointId(key.clone()), PolicyType::Ingress);
+        let is_it = |end: &End| end.endpoint.as_ref() == Some(&id) && end.direction == direction;
+        if self.ends.iter().any(|asked| is_it(&asked.end)) {
+            return;
+        }
+        let verdict = model.state.judge(&id, direction, flow);
+        let end = End { endpoint: Some(id), direction, stage: Stage::Workload, verdict };
+        self.ends.push(Asked { node: Some(node.clone()), end });
     }
 }
 

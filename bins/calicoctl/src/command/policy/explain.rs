@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use calico_core::flow::{Decision, Flow};
 use calico_core::net::Family;
 use calico_core::resource::{Action, DefaultAction, PolicyType};
+use calico_core::verdict::Stage;
 use clap::{ArgAction, Args};
 use serde_json::{Value, json};
 
@@ -157,11 +158,11 @@ impl Explained<'_> {
             "protocol": traffic::name(flow.protocol),
         });
         if let Some((kind, code)) = flow.icmp {
-            asked["icmpType"] = json!(kind);
-            asked["icmpCode"] = json!(code);
+            steps::put(&mut asked, "icmpType", json!(kind));
+            steps::put(&mut asked, "icmpCode", json!(code));
         } else if traffic::has_ports(flow.protocol) {
-            asked["sourcePort"] = json!(flow.source_port);
-            asked["port"] = json!(flow.destination_port);
+            steps::put(&mut asked, "sourcePort", json!(flow.source_port));
+            steps::put(&mut asked, "port", json!(flow.destination_port));
         }
         json!({
             "verdict": steps::verdict(self.answer.decision),
@@ -205,7 +206,11 @@ impl Explained<'_> {
             PolicyType::Egress => ("from", self.flow.source),
         };
         let place = asked.node.as_ref().map_or_else(String::new, |node| format!(" on {node}"));
-        let heading = format!("{} {way} {name} ({address}){place}: ", words::direction(end.direction));
+        let direction = words::direction(end.direction);
+        let heading = match end.stage {
+            Stage::Workload | Stage::Host => format!("{direction} {way} {name} ({address}){place}: "),
+            stage => format!("{direction} through {name}{place}, {} policy: ", words::stage(stage)),
+        };
         page.line(0, &[(Style::Bold, &heading), judged(end.verdict.decision)]);
         let (mut tier, mut owner) = (None, None);
         for step in steps::of(self.model, end, &self.flow) {

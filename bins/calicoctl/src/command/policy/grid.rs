@@ -122,9 +122,7 @@ impl<'a> Grid<'a> {
             if names.is_empty() {
                 page.line(6, &[(Style::Bad, "nobody")]);
             }
-            for name in names {
-                page.line(6, &[(Style::Good, name)]);
-            }
+            wrapped(&names).iter().for_each(|line| page.line(6, &[(Style::Good, line)]));
         }
     }
 
@@ -222,6 +220,19 @@ fn groups<S: Ord>(ends: &[End], signature: impl Fn(usize, &End, Own) -> S) -> Ve
     }
     groups.sort_by_key(|group| group.members.first().copied());
     groups
+}
+
+/// Names on as few lines as hold them.
+fn wrapped(names: &[&str]) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for (index, name) in names.iter().enumerate() {
+        let comma = if index + 1 < names.len() { "," } else { "" };
+        match lines.last_mut().filter(|line| line.chars().count() + name.chars().count() + 8 <= WIDTH) {
+            Some(line) => *line += &format!(" {name}{comma}"),
+            None => lines.push(format!("{name}{comma}")),
+        }
+    }
+    lines
 }
 
 /// What several ends are called together.

@@ -185,7 +185,7 @@ impl Teller<'_> {
 
     /// Steps that belong to no policy.
     fn rest(&mut self) {
-        while let Some(step) = self.steps.next() {
+        for step in self.steps.by_ref() {
             self.shown.push(Shown { tier: None, owner: None, what: What::Said(word(step), step.to_string()) });
         }
     }
@@ -284,6 +284,13 @@ pub(super) const fn verdict(decision: Decision) -> &'static str {
     }
 }
 
+/// Adds a member to an object.
+pub(super) fn put(object: &mut Value, name: &str, member: Value) {
+    if let Some(members) = object.as_object_mut() {
+        members.insert(name.to_owned(), member);
+    }
+}
+
 impl Shown {
     pub(super) fn json(&self) -> Value {
         let mut value = match &self.what {
@@ -296,7 +303,7 @@ impl Shown {
                     "matched": matched,
                 });
                 if let Some(problem) = &written.problem {
-                    value["diagnostic"] = json!(problem);
+                    put(&mut value, "diagnostic", json!(problem));
                 }
                 value
             }
@@ -311,12 +318,12 @@ impl Shown {
             What::Said(word, text) => json!({ "type": word, "text": text }),
         };
         if let Some(tier) = &self.tier {
-            value["tier"] = json!(tier);
+            put(&mut value, "tier", json!(tier));
         }
         if let Some(owner) = &self.owner {
             let (kind, name) = words::object(owner);
-            value["kind"] = json!(kind);
-            value["name"] = json!(name);
+            put(&mut value, "kind", json!(kind));
+            put(&mut value, "name", json!(name));
         }
         value
     }
