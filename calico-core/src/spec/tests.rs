@@ -4,6 +4,7 @@ mod hosts;
 mod levels;
 mod services;
 mod staged;
+mod states;
 
 use alloc::string::ToString;
 use alloc::vec::Vec;

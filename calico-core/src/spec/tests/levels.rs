@@ -6,23 +6,23 @@ use std::println;
 use super::*;
 use crate::calc::Graph;
 use crate::testing::{Change, Coverage, Generator, HOST, Random, World};
-use crate::verdict::{self, Compiled, Stage};
+use crate::verdict::{self, ActiveState, Compiled, Stage};
 
 /// How often each kind of policy let a packet go on, and how often it dropped one.
 type Stages = BTreeMap<(Stage, PolicyType), [usize; 2]>;
 
 /// The graph of a host, and what it said so far.
-struct Rig {
+pub(super) struct Rig {
     graph: Graph,
     compiled: Compiled,
 }
 
 impl Rig {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         Self { graph: Graph::new(HOST), compiled: Compiled::default() }
     }
 
-    fn take(&mut self, change: &Change) {
+    pub(super) fn take(&mut self, change: &Change) {
         match change {
             Change::Object(update) => self.graph.handle_update(update),
             Change::Interface(name, addresses) => self.graph.set_interface(*name, addresses.as_deref()),
@@ -30,8 +30,12 @@ impl Rig {
         }
     }
 
-    fn flush(&mut self) {
+    pub(super) fn flush(&mut self) {
         self.graph.flush().iter().for_each(|event| self.compiled.apply(event));
+    }
+
+    pub(super) const fn state(&self) -> &ActiveState {
+        self.compiled.state()
     }
 }
 
