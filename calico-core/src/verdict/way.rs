@@ -65,7 +65,7 @@ impl<'e, 'p, 'a, E: Evaluator<'a>> Way<'e, 'p, E> {
             (Place::Host, Place::Interface(_)) => self.host_endpoint(to, Stage::Host, PolicyType::Egress),
             _ => {
                 self.host_endpoint(from, Stage::PreDnat, PolicyType::Ingress)
-                    && if to == Place::Host { self.to_host(from) } else { self.forward(from, to) }
+                    && if to == Place::Host { self.reach_host(from) } else { self.forward(from, to) }
             }
         }
     }
@@ -90,8 +90,8 @@ impl<'e, 'p, 'a, E: Evaluator<'a>> Way<'e, 'p, E> {
         let endpoint = self.evaluator.workload(key)?.endpoint;
         let own = endpoint.addresses.iter().any(|net| net.contains(source));
         let further = || endpoint.allowed_sources.iter().any(|net| net.contains(source));
-        let forged = !own && !(self.settings.host.allow_spoofed_sources && further());
-        forged.then(|| denied(Step::Spoofed))
+        let honest = own || self.settings.host.allow_spoofed_sources && further();
+        (!honest).then(|| denied(Step::Spoofed))
     }
 
     /// What connection tracking decides, said by whoever is policed.
@@ -138,27 +138,27 @@ impl<'e, 'p, 'a, E: Evaluator<'a>> Way<'e, 'p, E> {
         }
     }
 
-    fn to_host(&mut self, from: Place<'_>) -> bool {
+    fn reach_host(&mut self, from: Place<'_>) -> bool {
         match from {
-            Place::Workload(key) => self.from_workload(key) && self.endpoint_to_host(),
+            Place::Workload(key) => self.leave_workload(key) && self.endpoint_to_host(),
             _ => self.host_endpoint(from, Stage::Host, PolicyType::Ingress),
         }
     }
 
     fn forward(&mut self, from: Place<'_>, to: Place<'_>) -> bool {
         let inward = match from {
-            Place::Workload(key) => self.from_workload(key),
+            Place::Workload(key) => self.leave_workload(key),
             _ => self.host_endpoint(from, Stage::Forward, PolicyType::Ingress),
         };
         inward
             && match to {
-                Place::Workload(key) => self.to_workload(key),
+                Place::Workload(key) => self.reach_workload(key),
                 _ => self.host_endpoint(to, Stage::Forward, PolicyType::Egress),
             }
             && self.is_no_service_loop()
     }
 
-    fn from_workload(&mut self, key: &ResourceKey) -> bool {
+    fn leave_workload(&mut self, key: &ResourceKey) -> bool {
         let Some(workload) = self.evaluator.workload(key) else { return false };
         let verdict = match encapsulation(&self.passage.flow, &self.settings.host) {
             Some(encapsulation) => denied(Step::Encapsulated(encapsulation)),
@@ -167,7 +167,7 @@ impl<'e, 'p, 'a, E: Evaluator<'a>> Way<'e, 'p, E> {
         self.told(self.inward(Stage::Workload), verdict)
     }
 
-    fn to_workload(&mut self, key: &ResourceKey) -> bool {
+    fn reach_workload(&mut self, key: &ResourceKey) -> bool {
         let Some(workload) = self.evaluator.workload(key) else { return false };
         let verdict = judge(self.evaluator, Some(workload.ingress), PolicyType::Ingress, &self.passage.flow);
         self.told(self.outward(Stage::Workload), verdict)
