@@ -63,7 +63,7 @@ fn rule(random: &mut Random, place: &Place) -> Rule {
     if rule.check(place.0).is_err() {
         rule.verdict = Some(Verdict::Return);
     }
-    if rule == Rule::default() {
+    if rule.matches.is_empty() && rule.statements.is_empty() && rule.verdict.is_none() {
         rule.statements.push(Statement::Counter);
     }
     rule
