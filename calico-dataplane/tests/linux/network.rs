@@ -180,3 +180,57 @@ pub(crate) fn eventually<T>(mut attempt: impl FnMut() -> std::io::Result<T>) -> 
 pub(crate) fn is_refused<T>(outcome: std::io::Result<T>) -> bool {
     matches!(outcome, Err(error) if error.kind() == ErrorKind::ConnectionRefused)
 }
+
+/// A listener of a group of `nfnetlink_log`, in the calling thread's namespace.
+pub(crate) struct LogGroup(netlink_sys::Socket);
+
+impl LogGroup {
+    pub(crate) fn listen(group: u16) -> Self {
+        let mut socket = netlink_sys::Socket::new(netlink_sys::protocols::NETLINK_NETFILTER).unwrap();
+        socket.bind_auto().unwrap();
+        // Bind to the group; whole packets; each at once.
+        for (kind, value) in [(1, &[1][..]), (2, &[0, 0, 0xff, 0xff, 2, 0]), (5, &[0, 0, 0, 1])] {
+            socket.send(&config(group, kind, value), 0).unwrap();
+            let answer = socket.recv_from_full().unwrap().0;
+            assert_eq!(answer.get(16..20), Some(&[0; 4][..]), "the group is ours");
+        }
+        Self(socket)
+    }
+
+    /// Prefix and payload of the next packet.
+    pub(crate) fn next(&mut self) -> (String, Vec<u8>) {
+        const PAYLOAD: u16 = 9;
+        const PREFIX: u16 = 10;
+        let (message, _) = self.0.recv_from_full().unwrap();
+        let length = u32::from_ne_bytes(*message.first_chunk().unwrap()) as usize;
+        let mut attributes = message.get(20..length).unwrap();
+        let (mut prefix, mut payload) = (String::new(), Vec::new());
+        while let Some(&[l0, l1, k0, k1]) = attributes.first_chunk() {
+            let length = usize::from(u16::from_ne_bytes([l0, l1]));
+            let Some(value) = attributes.get(4..length) else { break };
+            match u16::from_ne_bytes([k0, k1]) & 0x3fff {
+                PAYLOAD => payload = value.to_vec(),
+                PREFIX => prefix = String::from_utf8_lossy(value).trim_end_matches('\0').to_owned(),
+                _ => {}
+            }
+            attributes = attributes.get((length + 3) & !3..).unwrap_or_default();
+        }
+        (prefix, payload)
+    }
+}
+
+/// `NFULNL_MSG_CONFIG` with one attribute, to be acknowledged.
+fn config(group: u16, kind: u16, value: &[u8]) -> Vec<u8> {
+    let length = (16 + 4 + 4 + value.len() + 3) & !3;
+    let mut message = (length as u32).to_ne_bytes().to_vec();
+    message.extend_from_slice(&(4u16 << 8 | 1).to_ne_bytes());
+    message.extend_from_slice(&0x5u16.to_ne_bytes());
+    message.extend_from_slice(&[0; 8]);
+    message.extend_from_slice(&[0, 0]);
+    message.extend_from_slice(&group.to_be_bytes());
+    message.extend_from_slice(&(4 + value.len() as u16).to_ne_bytes());
+    message.extend_from_slice(&kind.to_ne_bytes());
+    message.extend_from_slice(value);
+    message.resize(length, 0);
+    message
+}

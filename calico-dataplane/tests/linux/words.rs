@@ -316,6 +316,26 @@ fn marks_route_anew_what_the_host_sends() {
 }
 
 #[test]
+fn groups_of_the_log_get_a_packets_beginning() {
+    in_network(async |mut network| {
+        let group = Statement::LogGroup { group: 7, prefix: "DPE|default".into(), snaplen: 28 };
+        let rule = to_port(UDP, 5000).doing(group);
+        network.chains(vec![base(ChainType::Filter, Hook::Forward, 0, vec![rule])]).await;
+        let mut log = LogGroup::listen(7);
+        let pod = udp(&network.pod, POD, 6000);
+        for port in [5001, 5000] {
+            let server = udp(&network.server, SERVER, port);
+            pod.send_to(&[1], to(SERVER, port)).unwrap();
+            next(&server);
+        }
+        let (prefix, packet) = log.next();
+        assert_eq!(prefix, "DPE|default");
+        // An IPv4 header, then a UDP header with the port at its third octet; the byte sent is cut off.
+        assert_eq!((packet.len(), packet.get(22..24)), (28, Some(&5000u16.to_be_bytes()[..])));
+    });
+}
+
+#[test]
 fn answers_of_arp_are_withheld_for_one_sender() {
     in_network(async |mut network| {
         let withheld = "10.77.0.7";
