@@ -94,11 +94,11 @@ pub struct TrackedName(pub Box<[u8]>);
     reason = "backends build it with literals; the reconciler must compare every part"
 )]
 pub struct Observed {
-    /// Whether our table exists at all (decides about the static skeleton before in-sync).
+    /// Whether our table of IP packets exists at all (decides about the static skeleton before in-sync).
     pub table_present: bool,
-    /// Chains of our table.
+    /// Chains of our tables.
     pub chains: BTreeMap<ChainName, ObservedChain>,
-    /// Sets and maps of our table.
+    /// Sets and maps of our tables.
     pub sets: BTreeMap<SetName, ObservedSet>,
     /// Routes with one of our protocol numbers.
     pub routes: BTreeMap<RouteKey, Route>,
@@ -212,7 +212,7 @@ pub enum HostChange {
         /// Whether it is there now.
         present: bool,
     },
-    /// Somebody touched our table: observe again.
+    /// Somebody touched one of our tables: observe again.
     Ruleset,
     /// Notifications were lost: observe again.
     Overrun,

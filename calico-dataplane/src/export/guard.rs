@@ -26,10 +26,10 @@ impl Guards {
             Match::InSet { key, .. } => key,
             Match::Local { field, .. } => {
                 // `fib` looks at the address of whichever family.
-                return key_family(&[*field]).filter(|of| self.is_new(*of)).map(family).into_iter().collect();
+                return key_family(&[*field]).filter(|of| self.notes(*of)).map(family).into_iter().collect();
             }
             Match::Icmp { family, .. } => {
-                self.is_new(*family);
+                self.notes(*family);
                 return Vec::new();
             }
             _ => return Vec::new(),
@@ -39,7 +39,7 @@ impl Guards {
 
     /// Whether a condition says nothing new: a family that an earlier word implies.
     pub(super) fn implies(&mut self, condition: &Match) -> bool {
-        matches!(condition, Match::Family(family) if !self.is_new(*family))
+        matches!(condition, Match::Family(family) if !self.notes(*family))
     }
 
     /// What to say before a verdict.
@@ -53,7 +53,9 @@ impl Guards {
     }
 
     fn before_key(&mut self, key: &[Field]) -> Vec<Statement<'static>> {
-        key_family(key).map(|family| self.is_new(family));
+        if let Some(family) = key_family(key) {
+            self.notes(family);
+        }
         // Beside the protocol, a port of none is no member.
         let reads = key.iter().any(|field| matches!(field, Field::SrcPort | Field::DstPort));
         if !reads || key.contains(&Field::L4Proto) || std::mem::replace(&mut self.ports, true) {
@@ -62,7 +64,8 @@ impl Guards {
         vec![has_ports()]
     }
 
-    fn is_new(&mut self, family: Family) -> bool {
+    /// Takes note of a family that stands now; whether it stood not before.
+    fn notes(&mut self, family: Family) -> bool {
         let new = !self.families.contains(&family);
         if new {
             self.families.push(family);
