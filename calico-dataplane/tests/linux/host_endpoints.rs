@@ -93,7 +93,7 @@ fn everything() -> [Vec<Event>; 2] {
     let policies = ["a", "b"].map(|name| policy_event(name, all.to_vec(), all.to_vec()));
     let trial = Event::PolicySet { id: staged("tried"), rules: rules(all.to_vec(), all.to_vec()) };
     let mut stack = stack(&["a", "b"], DefaultAction::Deny);
-    Arc::make_mut(&mut stack).tiers[0].policies.push(staged("tried"));
+    Arc::make_mut(&mut stack).tiers.iter_mut().for_each(|tier| tier.policies.push(staged("tried")));
     let both = || Directions { ingress: stack.clone(), egress: stack.clone() };
     let host = |interfaces| ActiveHostEndpoint {
         interfaces,
