@@ -23,6 +23,8 @@ use super::fixture::{in_namespace, nft, open, run};
 const UPLINK: &str = "uplink0";
 const HERE: &str = "10.78.0.1";
 const PEER: &str = "10.78.0.2";
+/// Routed to another interface, which no policy is about.
+const ELSEWHERE: &str = "10.99.0.9";
 
 /// A renderer whose changes go to the kernel at once; each must be taken.
 struct Host {
@@ -178,8 +180,12 @@ impl Traffic {
 
     /// Whether what the host sends to a port of the peer arrives there, or wherever it is translated to.
     fn leaves(&self, port: u16) -> bool {
+        self.leaves_to(PEER, port)
+    }
+
+    fn leaves_to(&self, address: &str, port: u16) -> bool {
         let socket = UdpSocket::bind((HERE, 0)).unwrap();
-        match socket.send_to(b"?", (PEER, port)) {
+        match socket.send_to(b"?", (address, port)) {
             Ok(_) => {}
             Err(error) => assert_eq!(error.kind(), std::io::ErrorKind::PermissionDenied),
         }
@@ -209,6 +215,7 @@ fn each_policy_is_asked_once_and_in_its_place() {
             "table ip stranger {{
                 chain in {{ type nat hook prerouting priority -100; udp dport 1001 redirect to :2001; }}
                 chain out {{ type nat hook output priority -100; udp dport {{ 3001, 3002 }} dnat to {PEER}:5000; }}
+                chain aside {{ type nat hook output priority -101; ip daddr {ELSEWHERE} udp dport 3003 dnat to {PEER}:5000; }}
                 chain late {{ type filter hook postrouting priority 0; ip daddr {PEER} udp dport {OUTBOUND} udp dport set 5000; }}
             }}"
         ));
@@ -244,6 +251,7 @@ async fn policies(peer: &Netns) {
     assert!(!traffic.arrives(1001, 2001), "normal policy sees the translated port");
     assert!(traffic.leaves(3002), "policy of what is sent sees the translated port, 5000");
     assert!(!traffic.leaves(4000));
+    assert!(traffic.leaves_to(ELSEWHERE, 3003), "translated away from where it was routed to");
 
     endpoint.untracked.ingress = stack(&["raw"], DefaultAction::Pass);
     host.tell(&[host_event("uplink", endpoint.clone())]).await;
@@ -264,6 +272,7 @@ async fn policies(peer: &Netns) {
     host.tell(&[host_event("others", endpoint.clone()), host_event("uplink", endpoint)]).await;
     run("conntrack", "-F");
     assert!(!traffic.leaves(3001), "3001 becomes 5000, which is not allowed");
+    assert!(!traffic.leaves_to(ELSEWHERE, 3003), "policy of the interface that it really leaves by has a say");
     assert!(!traffic.arrives(2004, 2004), "preDNAT policy denies what normal policy would allow");
     host.tell(&["uplink", "others"].map(|name| Event::HostEndpointRemoved(host_id(name)))).await;
     run("conntrack", "-F");
@@ -275,6 +284,9 @@ fn attach(peer: &Netns) {
     let end = |name: &str, netns| VethEnd { name: name.parse().unwrap(), netns, mac: None };
     here.carry_out(&[Request::veth(end(UPLINK, None), end("eth0", Some(peer.as_fd())), 0)]).unwrap();
     configure(&mut here, UPLINK, HERE);
+    here.carry_out(&[Request::veth(end("other0", None), end("other1", None), 0)]).unwrap();
+    configure(&mut here, "other0", "10.99.0.1");
+    configure(&mut here, "other1", "10.99.1.1");
     configure(&mut RouteSocket::open_in(peer).unwrap(), "eth0", PEER);
 }
 
