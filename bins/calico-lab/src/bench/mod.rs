@@ -80,14 +80,17 @@ struct Benchmark {
     target: &'static str,
 }
 
-const ALL: [Benchmark; 12] = [
+const ALL: [Benchmark; 15] = [
     graph::P1,
     graph::P2,
     graph::P3,
     policy::P4,
     policy::P5,
+    policy::start::P6,
+    policy::packets::P7,
     routes::P8,
     attach::P12,
+    policy::drift::P14,
     store::D1,
     store::D2,
     store::D3,
@@ -109,9 +112,12 @@ pub(crate) async fn run(arguments: &BenchArgs) -> Result<ExitCode, LabError> {
         "P1" => graph::tag_policies(arguments, &progress).await?,
         "P2" => graph::isolated_customers(arguments, &progress).await?,
         "P3" => graph::changes(arguments, &progress).await?,
-        // Their namespaces have no name and vanish with the process: Ctrl-C may just end it.
+        // Their namespaces have no name and vanish with the process, those of P6, P7 and P14 too: Ctrl-C may just end it.
         "P4" => policy::member(&progress).await?,
         "P5" => policy::endpoint(&progress).await?,
+        "P6" => policy::start::run(&progress).await?,
+        "P7" => policy::packets::run(&progress).await?,
+        "P14" => policy::drift::run(&progress).await?,
         "P8" => interruptible(routes::run(&progress)).await?,
         "D1" => store::decode::run(arguments, &progress).await?,
         "D2" => store::watch::run(arguments, &progress).await?,

@@ -7,8 +7,11 @@
 //! Peer: `nft` with the same elements and the same table (for P5 it writes neither route nor neighbour). Limits: 3 µs for an element
 //! of a plain set; for an element with a verdict 0.35 µs for each chain in the namespace. Targets: 60 µs and 150 µs.
 
+pub(super) mod drift;
 mod host;
 mod objects;
+pub(super) mod packets;
+pub(super) mod start;
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::process::{Command, Stdio};
@@ -201,5 +204,23 @@ fn nft(script: &str) -> Result<Duration, LabError> {
         std::io::Write::write_all(&mut input, script.as_bytes()).context(failed)?;
     }
     let status = child.wait().context(failed)?;
-    if status.success() { Ok(begun.elapsed()) } else { Err(LabError::new(format!("nft refused:\n{script}"))) }
+    if status.success() { Ok(begun.elapsed()) } else { Err(LabError::new("nft refused what it read")) }
+}
+
+fn nft_in(netns: &Netns, script: &str) -> Result<Duration, LabError> {
+    netns.run(|| nft(script)).context(|| "cannot enter a namespace".into())?
+}
+
+/// Runs a program in the calling thread's namespace.
+fn run_here(program: &str, arguments: &str) -> Result<(), LabError> {
+    let failed = || format!("cannot run {program} {arguments}");
+    let output = Command::new(program).args(arguments.split(' ')).stdin(Stdio::null()).output().context(failed)?;
+    if output.status.success() {
+        return Ok(());
+    }
+    Err(LabError::new(format!("{program} {arguments}: {}", String::from_utf8_lossy(&output.stderr).trim())))
+}
+
+fn seconds(begun: Instant) -> f64 {
+    begun.elapsed().as_secs_f64()
 }

@@ -41,26 +41,61 @@ fn workload(node: &str, number: u32, base: Ipv4Addr, labels: Value) -> Value {
 
 /// A policy with ten rules for one group, and a network set that gives the group a hundred members.
 pub(super) fn group_of_members(group: u32) -> [Value; 2] {
-    let name = format!("g{group}");
+    [group_user(group, group), group_set(group, 100)]
+}
+
+/// A policy with ten rules for one group.
+pub(super) fn group_user(number: u32, group: u32) -> Value {
     let rules: Vec<Value> = (0..10)
         .map(|port| {
             json!({
                 "action": "Allow", "protocol": "TCP",
-                "source": {"selector": format!("group == \"{name}\"")}, "destination": {"ports": [8000 + port]},
+                "source": {"selector": format!("group == \"g{group}\"")}, "destination": {"ports": [8000 + port]},
             })
         })
         .collect();
-    let first = u32::from(Ipv4Addr::new(10, 128, 0, 0)) + group * 256;
-    let nets: Vec<String> = (0..100).map(|member| format!("{}/32", Ipv4Addr::from(first + member))).collect();
-    let policy = json!({
-        "apiVersion": API, "kind": "GlobalNetworkPolicy", "metadata": {"name": name},
-        "spec": {"selector": "has(app)", "order": group, "types": ["Ingress"], "ingress": rules},
-    });
-    let set = json!({
+    policy(&format!("g{number}"), number, &rules)
+}
+
+/// A network set that gives a group members.
+pub(super) fn group_set(group: u32, members: u32) -> Value {
+    let name = format!("g{group}");
+    let first = u32::from(Ipv4Addr::new(10, 128, 0, 0)) + group * 1024;
+    let nets: Vec<String> = (0..members).map(|member| format!("{}/32", Ipv4Addr::from(first + member))).collect();
+    json!({
         "apiVersion": API, "kind": "GlobalNetworkSet", "metadata": {"name": name, "labels": {"group": name}},
         "spec": {"nets": nets},
-    });
-    [policy, set]
+    })
+}
+
+/// One of so many policies with so many rules, of which only the last rule of the last matches anything.
+pub(super) fn last_allows(number: u32, policies: u32, rules: u32) -> Value {
+    let rule = |rule: u32| {
+        if number + 1 == policies && rule + 1 == rules {
+            return json!({"action": "Allow", "protocol": "UDP"});
+        }
+        json!({
+            "action": "Allow", "protocol": "UDP", "source": {"nets": [format!("172.16.{number}.0/24")]},
+            "destination": {"ports": [1000 + rule]},
+        })
+    };
+    let rules: Vec<Value> = (0..rules).map(rule).collect();
+    policy(&format!("last{number}"), number, &rules)
+}
+
+/// A policy by which everything may leave.
+pub(super) fn egress_is_free() -> Value {
+    json!({
+        "apiVersion": API, "kind": "GlobalNetworkPolicy", "metadata": {"name": "egress"},
+        "spec": {"selector": "has(app)", "types": ["Egress"], "egress": [{"action": "Allow"}]},
+    })
+}
+
+fn policy(name: &str, order: u32, ingress: &[Value]) -> Value {
+    json!({
+        "apiVersion": API, "kind": "GlobalNetworkPolicy", "metadata": {"name": name},
+        "spec": {"selector": "has(app)", "order": order, "types": ["Ingress"], "ingress": ingress},
+    })
 }
 
 /// One of the few policies that all endpoints share.
