@@ -154,12 +154,12 @@ impl Address {
 }
 
 impl Compiled {
-    /// Whether a stack's policies have more rules than so many.
+    /// Whether a stack's policies have room for more rules than so many.
     fn has_more(&self, than: usize, stack: &Compact, direction: PolicyType) -> bool {
         let mut rules = 0;
         let owners = stack.tiers.iter().flat_map(|tier| &tier.policies);
         owners.into_iter().any(|owner| {
-            rules += self.stacks.rules(*owner, direction).map_or(0, |directed| directed.rules.len());
+            rules += self.stacks.span(*owner, direction).map_or(0, |span| 64 * span.words as usize);
             rules > than
         })
     }

@@ -48,6 +48,9 @@ impl Walk<'_, '_> {
     /// None when the tier passes the flow on.
     fn tier(&self, tier: &Tier, steps: &mut Vec<Step>) -> Option<Decision> {
         for policy in &tier.policies {
+            if self.has_no_candidate(*policy) {
+                continue;
+            }
             let Some(rules) = self.compiled.stacks.rules(*policy, self.direction) else {
                 return Some(self.unknown(*policy, Some(tier), steps));
             };
@@ -67,6 +70,17 @@ impl Walk<'_, '_> {
             steps.push(Step::EndOfTier { tier: tier.name.clone(), action });
         }
         (action != DefaultAction::Pass).then_some(Decision::Deny)
+    }
+
+    /// Whether no rule can match, as far as is known without looking at any.
+    fn has_no_candidate(&self, owner: OwnerId) -> bool {
+        let (Some(wanting), Some(span)) = (self.wanting, self.compiled.stacks.span(owner, self.direction)) else {
+            return false;
+        };
+        let range = span.first as usize..(span.first + span.words) as usize;
+        let [source, destination, service] = wanting.map(|all| all.get(range.clone()).unwrap_or_default());
+        let mut words = source.iter().zip(destination).zip(service);
+        words.all(|((source, destination), service)| source & destination & service == 0)
     }
 
     fn try_out(&self, policy: OwnerId, tier: &Tier, rules: Directed<'_>, steps: &mut Vec<Step>) {
