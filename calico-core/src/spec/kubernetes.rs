@@ -93,7 +93,7 @@ fn peer(peer: &KubernetesPolicyPeer) -> Option<EntityRule> {
 /// Pods only: other endpoints have no such label.
 fn pods(selector: Option<&LabelSelector>) -> String {
     let pod = Selector::equal(ORCHESTRATOR_LABEL, "k8s");
-    text(&selector.map_or(pod.clone(), |selector| pod.and(&requirements(selector))))
+    text(&selector.map_or_else(|| pod.clone(), |selector| pod.and(&requirements(selector))))
 }
 
 fn text(selector: &Selector) -> String {
