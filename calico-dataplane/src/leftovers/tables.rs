@@ -75,7 +75,7 @@ fn find_all(socket: &mut RequestSocket, family: u8, table: &str) -> Result<Lefto
 fn leftover(parts: &[u8]) -> Option<(String, Vec<u8>)> {
     let chain = find(parts, rule::CHAIN).and_then(read_text).filter(|name| !is_chain(name))?;
     let expressions = find(parts, rule::EXPRESSIONS).unwrap_or_default();
-    let commented = find(parts, rule::USERDATA).is_some_and(|octets| has_comment(octets));
+    let commented = find(parts, rule::USERDATA).is_some_and(has_comment);
     let is_ours = commented || attributes(expressions).any(|(_, expression)| leads_there(expression));
     is_ours.then_some(())?;
     Some((chain.to_owned(), find(parts, HANDLE)?.to_vec()))
@@ -174,7 +174,7 @@ impl Transaction {
         socket.exchange(&bytes, |message| {
             if message.kind == ERROR && message.sequence.wrapping_sub(first) < self.count {
                 answers += 1;
-                refusal = refusal.or(Some(message.errno()).filter(|errno| *errno != 0));
+                refusal = refusal.or_else(|| Some(message.errno()).filter(|errno| *errno != 0));
             }
         })?;
         match refusal {

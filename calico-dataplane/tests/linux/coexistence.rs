@@ -117,7 +117,7 @@ fn serve(server: &Netns, port: u16) {
     std::thread::spawn(move || {
         let mut message = [0; 8];
         while let Ok((length, from)) = socket.recv_from(&mut message) {
-            let _ = socket.send_to(&message[..length], from);
+            let _ = socket.send_to(message.get(..length).unwrap_or_default(), from);
         }
     });
 }
