@@ -198,7 +198,7 @@ impl LogGroup {
     }
 
     /// Prefix and payload of the next packet.
-    pub(crate) fn next(&mut self) -> (String, Vec<u8>) {
+    pub(crate) fn next(&self) -> (String, Vec<u8>) {
         const PAYLOAD: u16 = 9;
         const PREFIX: u16 = 10;
         let (message, _) = self.0.recv_from_full().unwrap();

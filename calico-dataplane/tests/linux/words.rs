@@ -321,7 +321,7 @@ fn groups_of_the_log_get_a_packets_beginning() {
         let group = Statement::LogGroup { group: 7, prefix: "DPE|default".into(), snaplen: 28 };
         let rule = to_port(UDP, 5000).doing(group);
         network.chains(vec![base(ChainType::Filter, Hook::Forward, 0, vec![rule])]).await;
-        let mut log = LogGroup::listen(7);
+        let log = LogGroup::listen(7);
         let pod = udp(&network.pod, POD, 6000);
         for port in [5001, 5000] {
             let server = udp(&network.server, SERVER, port);

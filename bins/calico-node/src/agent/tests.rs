@@ -541,7 +541,7 @@ async fn a_host_endpoint_has_the_interface_with_its_address() {
         expected_ips: vec!["192.0.2.1".parse().unwrap()],
         ..HostEndpointSpec::default()
     };
-    let endpoint = Resource::HostEndpoint(Object { metadata: Metadata::default(), spec }.into());
+    let endpoint = Resource::HostEndpoint(Object { metadata: Metadata::default(), spec });
     world.put(ResourceKey::cluster(Kind::HostEndpoint, "uplink"), endpoint).await;
     let tells = |status: &NodeStatus| status.diagnostics.iter().any(|told| told.contains("no interface of this host"));
     world.until("it has no interface", tells).await;

@@ -66,7 +66,7 @@ impl Wide {
         };
         let labels = [("app".into(), random.pick(&["web", "db"]).into()), ("tier".into(), "front".into())];
         let metadata = Metadata { name: name.into(), labels: labels.into_iter().collect(), ..Metadata::default() };
-        let value = (!random.chance(20)).then(|| Arc::new(Resource::HostEndpoint(Object { metadata, spec }.into())));
+        let value = (!random.chance(20)).then(|| Arc::new(Resource::HostEndpoint(Object { metadata, spec })));
         Update { key: ResourceKey::cluster(Kind::HostEndpoint, name), value }
     }
 

@@ -167,18 +167,18 @@ fn both_ways(number: u32, ingress: Vec<Rule>, egress: Vec<Rule>) -> Update {
     };
     let metadata = Metadata { name: format!("policy-{number}"), ..Metadata::default() };
     let key = ResourceKey::cluster(Kind::GlobalNetworkPolicy, &metadata.name);
-    Update { key, value: Some(Arc::new(Resource::GlobalNetworkPolicy(Object { metadata, spec }.into()))) }
+    Update { key, value: Some(Arc::new(Resource::GlobalNetworkPolicy(Object { metadata, spec }))) }
 }
 
 fn network_set(group: u32) -> Update {
     let nets = (0..MEMBERS).map(|number| Cidr::host(IpAddr::from(member(group, number)))).collect();
-    let role = if group % 2 == 0 { "client" } else { "other" };
+    let role = if group.is_multiple_of(2) { "client" } else { "other" };
     let labels =
         [("group".into(), format!("g{group}").as_str().into()), (role.into(), "".into())].into_iter().collect();
     let metadata = Metadata { name: format!("g{group}"), labels, ..Metadata::default() };
     let key = ResourceKey::cluster(Kind::GlobalNetworkSet, &metadata.name);
     let spec = NetworkSetSpec { nets, ..NetworkSetSpec::default() };
-    Update { key, value: Some(Arc::new(Resource::GlobalNetworkSet(Object { metadata, spec }.into()))) }
+    Update { key, value: Some(Arc::new(Resource::GlobalNetworkSet(Object { metadata, spec }))) }
 }
 
 fn endpoint(number: u32, kind: u32) -> (ResourceKey, Update) {
@@ -192,7 +192,7 @@ fn endpoint(number: u32, kind: u32) -> (ResourceKey, Update) {
         ..WorkloadEndpointSpec::default()
     };
     let key = ResourceKey::namespaced(Kind::WorkloadEndpoint, "default", &metadata.name);
-    let value = Some(Arc::new(Resource::WorkloadEndpoint(Object { metadata, spec }.into())));
+    let value = Some(Arc::new(Resource::WorkloadEndpoint(Object { metadata, spec })));
     (key.clone(), Update { key, value })
 }
 
