@@ -81,14 +81,15 @@ impl RequestSocket {
     /// Sends one datagram of requests and hands every answer to `answer`.
     pub(crate) fn exchange(&mut self, request: &[u8], mut answer: impl FnMut(Message<'_>)) -> io::Result<()> {
         #[cfg(any(test, feature = "testing"))]
-        let mut lost = super::faults::next()?;
+        let withheld = super::faults::next()?;
         #[cfg(not(any(test, feature = "testing")))]
-        let mut lost = false;
+        let withheld = false;
+        let mut lost = withheld;
         self.send(request)?;
         let Self { socket, buffer, .. } = self;
         loop {
             match receive(socket, buffer) {
-                Ok(Some(_)) if lost => {}
+                Ok(Some(_)) if withheld => {}
                 Ok(Some(datagram)) => messages(datagram).for_each(&mut answer),
                 Ok(None) if lost => return Err(Errno::ENOBUFS.into()),
                 Ok(None) => return Ok(()),
