@@ -312,6 +312,13 @@ pub(super) fn without_empty(value: &Value) -> Value {
     }
 }
 
+fn flags_exclude_each_other(policy: &Value) -> bool {
+    let is_set = |flag: &str| policy["spec"][flag] == json!(true);
+    let has_egress = policy["spec"]["egress"].as_array().is_some_and(|rules| !rules.is_empty());
+    let early = is_set("preDNAT") || is_set("doNotTrack");
+    early && !is_set("applyOnForward") || is_set("preDNAT") && (is_set("doNotTrack") || has_egress)
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
@@ -357,7 +364,8 @@ proptest! {
         let mut document = named(kind, &mut dice, &mut None);
         let mut count = 0;
         sprinkle(&mut document, kind.shape(), &mut dice, &mut count);
-        if let Ok(resource) = Resource::decode(kind, &document) {
+        // One whose flags exclude each other is read as another policy, and never written (`lost_on_writing` of the datastore crate).
+        if let Ok(resource) = Resource::decode(kind, &document) && !flags_exclude_each_other(&document) {
             let merged = merge_unknown(kind, &document, resource.encode());
             prop_assert_eq!(occurrences(&merged), count, "{} became {}", document, merged);
             prop_assert_eq!(&Resource::decode(kind, &merged).unwrap(), &resource);

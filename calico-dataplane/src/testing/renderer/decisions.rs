@@ -41,7 +41,7 @@ impl Seen {
 
     pub(super) fn is_telling(&self) {
         // What the host says to its own workloads, or to itself, nobody denies; what the settings close, nobody allows.
-        let decided = |[allowed, denied]: [usize; 2]| allowed.min(denied) * 100 > allowed + denied;
+        let decided = |[allowed, denied]: [usize; 2]| allowed.min(denied) >= 10;
         let told =
             self.0.iter().filter(|(way, _)| !way.starts_with("from the host to it") && !way.ends_with("its host"));
         let told: Vec<_> = told.collect();

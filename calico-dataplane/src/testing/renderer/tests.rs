@@ -217,7 +217,7 @@ fn routes() {
         ..sound()
     });
     // An endpoint that goes takes the interface from whoever has it by now.
-    breaks::<Vec<(EndpointId, InterfaceName)>>("which has no such workload", || Broken {
+    breaks::<Vec<(EndpointId, InterfaceName)>>("the desired state depends on what is active", || Broken {
         event: |known, event| match event {
             Event::EndpointSet { id, endpoint } => {
                 known.push((id.clone(), endpoint.interface));
