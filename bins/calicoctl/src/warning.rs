@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use calico_core::resource::{Action, EntityRule, Fault, Kind, Resource, Rule};
+use calico_core::resource::{Action, Fault, Kind, Resource, Rule};
 
 use crate::input::Item;
 
