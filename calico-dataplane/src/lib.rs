@@ -17,6 +17,8 @@ mod netlink;
 pub mod netns;
 #[cfg(feature = "linux")]
 mod nftables;
+#[cfg(feature = "linux")]
+mod quiet;
 pub mod reconcile;
 pub mod recording;
 #[cfg(feature = "linux")]

@@ -13,6 +13,7 @@ use crate::netlink::Routing;
 use crate::netlink::monitor::Monitor;
 use crate::netns::{Netns, NetnsError};
 use crate::nftables::Ruleset;
+use crate::quiet;
 use crate::sysctl::Settings;
 use crate::workload;
 use crate::{ApplyReport, Dataplane, DataplaneError, HostChange, Listing, Observed, Pick, Removal, TrackedName};
@@ -120,7 +121,8 @@ impl Dataplane for LinuxDataplane {
     }
 
     async fn apply(&mut self, delta: &Delta) -> ApplyReport {
-        let mut report = ApplyReport { ruleset: self.ruleset.apply(delta).err(), ..ApplyReport::default() };
+        let written = quiet::apply(&mut self.ruleset, &mut self.monitor, delta);
+        let mut report = ApplyReport { ruleset: written.err(), ..ApplyReport::default() };
         for setting in &delta.settings {
             report.settings.extend(self.settings.write(setting).err().map(|error| (setting.clone(), error)));
         }

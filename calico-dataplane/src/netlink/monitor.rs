@@ -36,6 +36,8 @@ pub(crate) struct Monitor {
     routing: Source,
     buffer: Vec<u8>,
     state: Translator,
+    /// Changes of nf_tables are not heard of.
+    muted: bool,
 }
 
 /// Turns notifications into changes.
@@ -61,6 +63,7 @@ impl Monitor {
             routing: subscribe(NETLINK_ROUTE, &GROUPS_ROUTE, routing_port)?,
             buffer: vec![0; BUFFER],
             state: Translator { config, links: Links::default(), queue: VecDeque::new() },
+            muted: false,
         })
     }
 
@@ -69,13 +72,37 @@ impl Monitor {
         self.state.links = links;
     }
 
+    /// Leaves the group of nf_tables, if the kernel lets it: notifications of what others write from now on are missed. Those that are
+    /// queued stay.
+    pub(crate) fn mute(&mut self) {
+        self.muted = self.ruleset.socket().is_some_and(|socket| socket.drop_membership(GROUP_NFTABLES).is_ok());
+    }
+
+    /// Joins it again. Where that fails, it is tried again before the next change is waited for.
+    pub(crate) fn unmute(&mut self) -> io::Result<()> {
+        if self.muted {
+            self.ruleset.socket().ok_or(Errno::EBADF)?.add_membership(GROUP_NFTABLES)?;
+            self.muted = false;
+        }
+        Ok(())
+    }
+
+    /// Something may have been missed.
+    pub(crate) fn missed(&mut self) {
+        self.state.push(Some(HostChange::Overrun));
+    }
+
     /// The next change. Cancel safe: what was read is queued before anything is waited for.
     pub(crate) async fn next(&mut self) -> io::Result<HostChange> {
+        if self.muted {
+            self.unmute()?;
+            self.missed();
+        }
         loop {
             if let Some(change) = self.state.queue.pop_front() {
                 return Ok(change);
             }
-            let Self { ruleset, routing, buffer, state } = self;
+            let Self { ruleset, routing, buffer, state, .. } = self;
             let (ruleset, routing) = (ruleset.wait()?, routing.wait()?);
             tokio::select! {
                 guard = ruleset.readable() => {
@@ -92,6 +119,13 @@ impl Monitor {
 }
 
 impl Source {
+    fn socket(&self) -> Option<&Socket> {
+        match self {
+            Self::Opened(socket) => socket.as_ref(),
+            Self::Waited(fd) => Some(fd.get_ref()),
+        }
+    }
+
     fn wait(&mut self) -> io::Result<&AsyncFd<Socket>> {
         if let Self::Opened(socket) = self {
             let socket = socket.take().ok_or(Errno::EBADF)?;

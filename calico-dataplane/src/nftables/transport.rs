@@ -202,8 +202,17 @@ impl Ruleset {
         }
     }
 
+    /// The generation, of which all notifications are out: a transaction raises it before it notifies, and lets no other begin until it
+    /// has. So after it is read, one that does nothing waits for whoever is in between.
+    pub(crate) fn announced_generation(&mut self) -> Result<u32, DataplaneError> {
+        let generation = self.generation()?;
+        let nothing = probe_destroy(self.socket.reserve(0))?;
+        self.send(&nothing)?;
+        Ok(generation)
+    }
+
     /// The number that every transaction, by anybody, raises.
-    fn generation(&mut self) -> Result<u32, DataplaneError> {
+    pub(crate) fn generation(&mut self) -> Result<u32, DataplaneError> {
         let read = |body: &[u8]| find(body.get(4..)?, generation::ID).and_then(read_be32);
         let answer = self.ask(uapi::GET_GENERATION, Table::Inet, |_| {}, read);
         answer.map_err(kernel("read the generation", &"nf_tables"))?.ok_or_else(|| DataplaneError::Reply {
