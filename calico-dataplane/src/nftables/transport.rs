@@ -147,20 +147,24 @@ impl Ruleset {
                 },
             )
             .map_err(kernel("list the chains", &title(table)))?;
-        let rules = self
-            .socket
-            .dump(
-                uapi::GET_RULE,
-                |w| {
-                    header(w, table);
-                    w.text(uapi::rule::TABLE, TABLE);
-                },
-                |rules: &mut Chains, message| {
-                    rules.add_rule(message.body);
-                },
-            )
-            .map_err(kernel("list the rules", &title(table)))?;
-        chains.take_rules(rules);
+        // Chain by chain: to go on with a list of all rules, the kernel counts its way through those that it has told.
+        for name in chains.names() {
+            let rules = self
+                .socket
+                .dump(
+                    uapi::GET_RULE,
+                    |w| {
+                        header(w, table);
+                        w.text(uapi::rule::TABLE, TABLE);
+                        w.text(uapi::rule::CHAIN, name.as_str());
+                    },
+                    |rules: &mut Chains, message| {
+                        rules.add_rule(message.body);
+                    },
+                )
+                .map_err(kernel("list the rules", &title(table)))?;
+            chains.take_rules(rules);
+        }
         Ok(chains.finish())
     }
 

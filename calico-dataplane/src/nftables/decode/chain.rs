@@ -52,9 +52,13 @@ impl Chains {
         Some(())
     }
 
-    /// Takes over the rules that another collection listed.
+    pub(crate) fn names(&self) -> Vec<ChainName> {
+        self.bases.keys().cloned().collect()
+    }
+
+    /// Takes over the rules of chains that another collection listed.
     pub(crate) fn take_rules(&mut self, other: Self) {
-        self.rules = other.rules;
+        self.rules.extend(other.rules);
     }
 
     pub(crate) fn finish(mut self) -> BTreeMap<ChainName, ChainListing> {
