@@ -312,6 +312,7 @@ pub(super) fn without_empty(value: &Value) -> Value {
     }
 }
 
+/// Such a policy is read as another one, and never written (`lost_on_writing` of the datastore crate).
 fn flags_exclude_each_other(policy: &Value) -> bool {
     let is_set = |flag: &str| policy["spec"][flag] == json!(true);
     let has_egress = policy["spec"]["egress"].as_array().is_some_and(|rules| !rules.is_empty());
@@ -335,7 +336,7 @@ proptest! {
     #[test]
     fn nothing_that_is_known_is_lost(kind in kinds(), seed: u64) {
         let document = named(kind, &mut Dice(seed), &mut None);
-        if let Ok(resource) = Resource::decode(kind, &document) {
+        if let Ok(resource) = Resource::decode(kind, &document) && !flags_exclude_each_other(&document) {
             let known = without_empty(&kind.shape().known_part(&document));
             let written = kind.shape().known_part(&resource.document());
             prop_assert!(is_part(&known, &written), "{known} is not in {written}");
@@ -364,7 +365,6 @@ proptest! {
         let mut document = named(kind, &mut dice, &mut None);
         let mut count = 0;
         sprinkle(&mut document, kind.shape(), &mut dice, &mut count);
-        // One whose flags exclude each other is read as another policy, and never written (`lost_on_writing` of the datastore crate).
         if let Ok(resource) = Resource::decode(kind, &document) && !flags_exclude_each_other(&document) {
             let merged = merge_unknown(kind, &document, resource.encode());
             prop_assert_eq!(occurrences(&merged), count, "{} became {}", document, merged);
