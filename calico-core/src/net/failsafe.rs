@@ -72,8 +72,12 @@ impl Failsafes {
         text.split(',').map(str::trim).filter(|entry| !entry.is_empty()).map(str::parse).collect()
     }
 
-    /// Whether no policy has a say about a flow to (ingress) or from (egress) the host: it goes to a fail-safe port.
+    /// Whether no policy has a say about a flow to (ingress) or from (egress) the host: it goes to a fail-safe port, or finds neighbours
+    /// (upstream polices that, too: then no fail-safe port is reached over IPv6 once the host forgot its neighbours).
     pub fn admits(&self, direction: PolicyType, flow: &Flow) -> bool {
+        if flow.protocol == ICMPV6 && flow.icmp.is_some_and(|(icmp_type, _)| DISCOVERY.contains(&icmp_type)) {
+            return true;
+        }
         let (ports, peer) = match direction {
             PolicyType::Ingress => (&self.inbound, flow.source),
             PolicyType::Egress => (&self.outbound, flow.destination),
@@ -91,6 +95,12 @@ impl Failsafes {
         ports.iter().any(|port| port.is(flow.protocol, peer, flow.source_port))
     }
 }
+
+const ICMPV6: u8 = 58;
+
+/// Types of ICMPv6 by which a host finds routers and neighbours (RFC 4861) and tells which groups it listens to, without which a switch
+/// does not hand it their questions (RFC 2710, RFC 3810). None of them is routed.
+pub(crate) const DISCOVERY: [u8; 8] = [130, 131, 132, 133, 134, 135, 136, 143];
 
 /// Upstream's defaults: SSH, DHCP, DNS, BGP, etcd (both generations), Typha and the Kubernetes API.
 impl Default for Failsafes {
@@ -242,6 +252,21 @@ mod tests {
         assert!(!failsafes.admits_reply(PolicyType::Ingress, &flow(far, 53, near, 4000)));
         let udp = Flow { protocol: 17, ..flow(far, 4000, near, 22) };
         assert!(!failsafes.admits(PolicyType::Ingress, &udp));
+    }
+
+    #[test]
+    fn neighbors_are_found_whatever_the_ports() {
+        let icmp =
+            |protocol, icmp_type| Flow { protocol, icmp: Some((icmp_type, 0)), ..flow("fd00::1", 0, "fd00::2", 0) };
+        for direction in [PolicyType::Ingress, PolicyType::Egress] {
+            let admitted = |protocol| {
+                (0..=255)
+                    .filter(|number| Failsafes::NONE.admits(direction, &icmp(protocol, *number)))
+                    .collect::<Vec<u8>>()
+            };
+            assert_eq!(admitted(58), [130, 131, 132, 133, 134, 135, 136, 143]);
+            assert_eq!(admitted(1), [0; 0]);
+        }
     }
 
     #[test]

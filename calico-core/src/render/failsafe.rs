@@ -9,15 +9,15 @@ use super::RenderConfig;
 use super::names::Direction;
 use super::rule::merged;
 use super::words::{accept, chain, protocol};
-use crate::net::{Cidr, FailsafePort, PortRange};
+use crate::net::{Cidr, DISCOVERY, FailsafePort, Family, PortRange};
 use crate::table::{Chain, Field, Match, Rule};
 
 /// The chains that are not empty.
 pub(super) fn chains(config: &RenderConfig, replies: bool) -> Vec<Chain> {
     let (inbound, outbound) = (&config.failsafes.inbound, &config.failsafes.outbound);
     let mut chains = vec![
-        chain("failsafe-in", rules(inbound, Field::DstPort, Direction::Ingress)),
-        chain("failsafe-out", rules(outbound, Field::DstPort, Direction::Egress)),
+        chain("failsafe-in", with_discovery(rules(inbound, Field::DstPort, Direction::Ingress))),
+        chain("failsafe-out", with_discovery(rules(outbound, Field::DstPort, Direction::Egress))),
     ];
     if replies {
         chains.push(chain("failsafe-in-replies", rules(outbound, Field::SrcPort, Direction::Ingress)));
@@ -27,13 +27,19 @@ pub(super) fn chains(config: &RenderConfig, replies: bool) -> Vec<Chain> {
     chains
 }
 
-/// Accepts what goes to a fail-safe port.
-pub(super) fn jump(config: &RenderConfig, direction: Direction) -> Option<Rule> {
-    let (name, ports) = match direction {
-        Direction::Ingress => ("failsafe-in", &config.failsafes.inbound),
-        Direction::Egress => ("failsafe-out", &config.failsafes.outbound),
-    };
-    (!ports.is_empty()).then(|| super::words::jump(name))
+/// Accepts what goes to a fail-safe port, or finds neighbours.
+pub(super) fn jump(direction: Direction) -> Rule {
+    super::words::jump(match direction {
+        Direction::Ingress => "failsafe-in",
+        Direction::Egress => "failsafe-out",
+    })
+}
+
+/// See [`Failsafes::admits`](crate::net::Failsafes::admits).
+fn with_discovery(mut rules: Vec<Rule>) -> Vec<Rule> {
+    let icmp = |icmp_type| Match::Icmp { family: Family::V6, icmp_type, code: None, negated: false };
+    rules.extend(DISCOVERY.map(|icmp_type| accept(vec![icmp(icmp_type)])));
+    rules
 }
 
 /// Accepts what comes from a fail-safe port of the other direction.

@@ -44,7 +44,7 @@ impl Parts<'_> {
 
     fn untracked(self, name: &str, hook: Hook, place: Place) -> [Chain; 3] {
         let mut rules = vec![self.carry(false)];
-        rules.extend(failsafe::jump(self.config, place.direction()));
+        rules.push(failsafe::jump(place.direction()));
         rules.extend(failsafe::jump_replies(self.config, place.direction()));
         let policy = format!("{name}-policy");
         rules.extend([self.carry(true), jump(&policy), self.carry(false)]);
@@ -62,7 +62,7 @@ impl Parts<'_> {
         let first = if self.raw { accept(vec![self.carried()]) } else { self.carry(false) };
         let mut rules = vec![first, established()];
         rules.extend(self.invalid(Field::IifName));
-        rules.extend(failsafe::jump(self.config, Direction::Ingress));
+        rules.push(failsafe::jump(Direction::Ingress));
         rules.extend([self.carry(true), jump("pre-dnat-policy"), self.carry(false)]);
         let policy = chain("pre-dnat-policy", self.policy(Place::PreDnat));
         [base("pre-dnat", Hook::Prerouting, -150, rules), policy]
@@ -76,7 +76,7 @@ impl Parts<'_> {
         rules.extend(self.workloads(Field::IifName));
         rules.push(established());
         rules.extend(self.invalid(Field::IifName));
-        rules.extend(failsafe::jump(self.config, Direction::Ingress));
+        rules.push(failsafe::jump(Direction::Ingress));
         rules.extend(self.policy(Place::HostIn));
         base("host-in", Hook::Input, 2, rules)
     }
@@ -85,7 +85,7 @@ impl Parts<'_> {
         let ending = |place| {
             let mut rules = self.workloads(Field::OifName);
             rules.extend(self.invalid(Field::OifName));
-            rules.extend(failsafe::jump(self.config, Direction::Egress));
+            rules.push(failsafe::jump(Direction::Egress));
             rules.extend(self.policy(place));
             rules
         };

@@ -148,7 +148,7 @@ impl fmt::Display for Step {
             Self::EndOfPolicies => f.write_str("goes on: no policy decides it"),
             Self::Established => f.write_str("allowed: it belongs to an established connection"),
             Self::Invalid => f.write_str("denied: it belongs to no connection that could be"),
-            Self::Failsafe => f.write_str("allowed: it is for a fail-safe port"),
+            Self::Failsafe => f.write_str("allowed: it is for a fail-safe port, or finds neighbours"),
             Self::Spoofed => f.write_str("denied: the source address is not the workload's"),
             Self::Encapsulated(Encapsulation::Vxlan) => f.write_str("denied: workloads may not send VXLAN"),
             Self::Encapsulated(Encapsulation::IpIp) => f.write_str("denied: workloads may not send IP-in-IP"),
