@@ -1,11 +1,28 @@
 //! One TCP connection to a peer, as the protocol sees it.
 
+use core::fmt;
+
 use super::collision::{Direction, Standing};
 use super::negotiate::Negotiated;
 use super::state::ConnectionState;
-use crate::speaker::ConnectionId;
 use crate::time::Timestamp;
 use crate::wire::{Framer, PeerType};
+
+/// Names one connection for as long as it lives; never used twice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ConnectionId(u64);
+
+impl ConnectionId {
+    pub(crate) const fn new(number: u64) -> Self {
+        Self(number)
+    }
+}
+
+impl fmt::Display for ConnectionId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "#{}", self.0)
+    }
+}
 
 /// A connection.
 #[derive(Debug)]

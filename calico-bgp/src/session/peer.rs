@@ -4,11 +4,10 @@ use calico_core::bgp::DesiredPeer;
 
 use super::backoff::Backoff;
 use super::collision::Direction;
-use super::connection::Connection;
+use super::connection::{Connection, ConnectionId};
 use super::state::ConnectionState;
 use crate::backend::{PeerStatus, SessionState};
 use crate::rib::{AdjIn, AdjOut};
-use crate::speaker::ConnectionId;
 use crate::time::Timestamp;
 use crate::wire::PeerType;
 

@@ -7,7 +7,7 @@
 use core::net::IpAddr;
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::speaker::ConnectionId;
+use super::connection::ConnectionId;
 use crate::time::Timestamp;
 
 /// Which timer.

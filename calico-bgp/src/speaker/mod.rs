@@ -10,13 +10,13 @@ mod transmit;
 #[cfg(test)]
 mod tests;
 
-use core::fmt;
 use core::net::{IpAddr, Ipv4Addr};
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
 use calico_core::bgp::LocalSpeaker;
 
-pub use config::SpeakerConfig;
+pub use self::config::SpeakerConfig;
+pub use crate::session::connection::ConnectionId;
 
 use crate::backend::{BgpEvent, BgpStatus};
 use crate::rib::{AttributeTable, Loc, RouteReport};
@@ -25,23 +25,6 @@ use crate::session::graceful_restart::Recovery;
 use crate::session::peer::Peer;
 use crate::session::timer::{TimerKey, Timers};
 use crate::time::Timestamp;
-
-/// Names one connection for as long as it lives; never used twice.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ConnectionId(u64);
-
-impl ConnectionId {
-    #[cfg(test)]
-    pub(crate) const fn new(number: u64) -> Self {
-        Self(number)
-    }
-}
-
-impl fmt::Display for ConnectionId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "#{}", self.0)
-    }
-}
 
 /// What the transport should do.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -210,6 +193,6 @@ impl Speaker {
 
     fn new_connection_id(&mut self) -> ConnectionId {
         self.next_connection += 1;
-        ConnectionId(self.next_connection)
+        ConnectionId::new(self.next_connection)
     }
 }

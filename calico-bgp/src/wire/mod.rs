@@ -21,6 +21,7 @@ pub mod header;
 pub mod nlri;
 pub mod notification;
 pub mod open;
+pub mod peer;
 pub(crate) mod reader;
 pub mod refresh;
 pub mod update;
@@ -38,8 +39,9 @@ pub use framer::Framer;
 pub use header::{HEADER_LENGTH, MAX_MESSAGE_LENGTH, MessageKind};
 pub use notification::Notification;
 pub use open::Open;
+pub use peer::PeerType;
 pub use refresh::RouteRefresh;
-pub use update::{PeerType, Reach, Update};
+pub use update::{Reach, Update};
 
 /// Any message.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -9,21 +9,12 @@ use calico_core::net::{Cidr, Family};
 
 use super::attribute::{self, AttributeFault, Decoded, FaultReason, MpReach, PathAttributes, Treatment};
 use super::header::{HEADER_LENGTH, MAX_MESSAGE_LENGTH, MessageKind, frame};
+use super::peer::PeerType;
 use super::reader::Reader;
 use super::{AddressFamily, WireError, nlri};
 
 /// Octets of a body that lists and prefixes share: header and the two length fields taken off.
 const ROOM: usize = MAX_MESSAGE_LENGTH.saturating_sub(HEADER_LENGTH).saturating_sub(4);
-
-/// Whether a session stays within one system.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-#[expect(clippy::exhaustive_enums, reason = "a session is one or the other; every rule says what it does for both")]
-pub enum PeerType {
-    /// iBGP.
-    Internal,
-    /// eBGP.
-    External,
-}
 
 /// Prefixes announced with one next hop.
 #[derive(Debug, Clone, PartialEq, Eq)]

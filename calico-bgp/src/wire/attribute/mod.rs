@@ -22,8 +22,8 @@ pub use other::OtherAttribute;
 use core::net::Ipv4Addr;
 
 use super::WireError;
+use super::peer::PeerType;
 use super::reader::Reader;
-use super::update::PeerType;
 pub(super) use mp_reach::{MpReach, MpUnreach};
 
 const OPTIONAL: u8 = 0x80;
