@@ -3,13 +3,15 @@
 use alloc::vec::Vec;
 use core::net::IpAddr;
 
-use hashbrown::Equivalent;
+use hashbrown::hash_map::Entry;
+use hashbrown::{Equivalent, HashMap};
 
+use super::explain::Explain;
 use super::facts::{Facts, Held};
 use super::holders::ConditionId;
 use super::index::Index;
-use super::stacks::{Compact, StackId};
-use super::walk::Walk;
+use super::layout::{Layout, Line};
+use super::stacks::StackId;
 use super::wanting::Memo;
 use super::{Compiled, Endpoint, HostEndpoint as Host};
 use crate::calc::event::{EndpointId, Network};
@@ -26,6 +28,8 @@ pub struct Asker<'a> {
     source: Address,
     destination: Address,
     services: Memo,
+    /// By number.
+    layouts: HashMap<u32, Layout<'a>>,
     /// Whether steps are wanted.
     explains: bool,
     /// Up to so many rules are checked one by one.
@@ -35,7 +39,8 @@ pub struct Asker<'a> {
 impl<'a> Asker<'a> {
     pub(super) fn new(compiled: &'a Compiled) -> Self {
         let (source, destination) = (Address::new(Side::Source), Address::new(Side::Destination));
-        Self { compiled, source, destination, services: Memo::default(), explains: true, few_rules: FEW_RULES }
+        let (services, layouts) = (Memo::default(), HashMap::new());
+        Self { compiled, source, destination, services, layouts, explains: true, few_rules: FEW_RULES }
     }
 
     /// Looks for candidates however few rules there are.
@@ -99,27 +104,42 @@ impl<'a> Evaluator<'a> for Asker<'a> {
     }
 
     fn walk(&mut self, stack: StackId, direction: PolicyType, flow: &Flow, steps: &mut Vec<Step>) -> Option<Decision> {
-        let Compiled { index, stacks, .. } = self.compiled;
-        let stack = stacks.stack(stack)?;
+        let Self { compiled, source, destination, services, layouts, explains, few_rules } = self;
+        let Compiled { index, .. } = *compiled;
         let Flow { protocol, source_port, destination_port, .. } = *flow;
+        let number = number(stack, direction);
+        let layout = match layouts.entry(number) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(new) => new.insert(compiled.layout(stack, direction)?),
+        };
         let holders = index.conditions.holders();
         let from_port = holders.of_port(&(flow.source, protocol, source_port));
         let named = holders.of_port(&(flow.destination, protocol, destination_port));
-        let is_large = self.compiled.has_more(self.few_rules, stack, direction);
-        let (source, from) = self.source.look_up(flow.source, is_large, index);
-        let (destination, to) = self.destination.look_up(flow.destination, is_large, index);
-        let wanting = is_large.then(|| {
+        let order = (layout.rules() > *few_rules).then_some((number, &*layout));
+        let (source, from) = source.look_up(flow.source, order, index);
+        let (destination, to) = destination.look_up(flow.destination, order, index);
+        let wanting = order.map(|order| {
             let make = || index.wanting_service(flow.family(), protocol, destination_port, named);
             let key = [protocol.into(), destination_port.into()].into_iter().chain(named.iter().copied());
             let key: Vec<u32> = key.collect();
-            [from, to, self.services.words(flow.family(), &key, make)]
+            [from, to, services.lines(flow.family(), &key, order, make)]
         });
         let facts = Facts {
-            source: Held { address: source, port: from_port },
-            destination: Held { address: destination, port: named },
+            source: Held { address: &source.conditions, port: from_port },
+            destination: Held { address: &destination.conditions, port: named },
         };
-        let walk = Walk { compiled: self.compiled, facts, wanting, flow, direction, explains: self.explains };
-        walk.run(stack, steps)
+        if !*explains {
+            return match wanting {
+                Some(wanting) => layout.decide(wanting, flow, &facts),
+                None => layout.decide([], flow, &facts),
+            };
+        }
+        let lengths = [source, destination].map(|found| found.lengths.as_slice());
+        let mut explain = Explain { compiled, flow, facts: &facts, lengths, direction, steps, tried: None };
+        match wanting {
+            Some(wanting) => layout.run(wanting, &mut explain),
+            None => layout.run([], &mut explain),
+        }
     }
 }
 
@@ -128,41 +148,46 @@ impl<'a> Evaluator<'a> for Asker<'a> {
 struct Address {
     side: Side,
     address: Option<IpAddr>,
-    /// Conditions that hold it, in order.
-    conditions: Vec<ConditionId>,
+    found: Found,
+    /// Room for looking up.
+    holders: Vec<(ConditionId, u8)>,
     memo: Memo,
+}
+
+/// Conditions that hold an address, in order.
+#[derive(Debug, Default)]
+struct Found {
+    conditions: Vec<ConditionId>,
+    /// Of each, the length of the prefix by which it does.
+    lengths: Vec<u8>,
 }
 
 impl Address {
     fn new(side: Side) -> Self {
-        Self { side, address: None, conditions: Vec::new(), memo: Memo::default() }
+        Self { side, address: None, found: Found::default(), holders: Vec::new(), memo: Memo::default() }
     }
 
-    /// Conditions that hold it and, if they are needed, rules that may want it.
-    fn look_up(&mut self, address: IpAddr, is_large: bool, index: &Index) -> (&[ConditionId], &[u64]) {
+    /// Conditions that hold it and, in an order that is asked for, rules that may want it.
+    fn look_up(&mut self, address: IpAddr, order: Option<(u32, &Layout<'_>)>, index: &Index) -> (&Found, &[Line]) {
+        let Self { found, holders, .. } = self;
         if self.address != Some(address) {
             self.address = Some(address);
-            index.conditions.holders().of_address(address, &mut self.conditions);
+            index.conditions.holders().of_address(address, holders);
+            found.conditions.clear();
+            found.conditions.extend(holders.iter().map(|(id, _)| *id));
+            found.lengths.clear();
+            found.lengths.extend(holders.iter().map(|(_, length)| *length));
         }
-        if !is_large {
-            return (&self.conditions, &[]);
-        }
+        let Some(order) = order else { return (found, &[]) };
         let family = Family::of(address);
-        let make = || index.wanting_address(family, self.side, &self.conditions);
-        (&self.conditions, self.memo.words(family, &self.conditions, make))
+        let make = || index.wanting_address(family, self.side, &found.conditions);
+        (found, self.memo.lines(family, &found.conditions, order, make))
     }
 }
 
-impl Compiled {
-    /// Whether a stack's policies have room for more rules than so many.
-    fn has_more(&self, than: usize, stack: &Compact, direction: PolicyType) -> bool {
-        let mut rules = 0;
-        let owners = stack.tiers.iter().flat_map(|tier| &tier.policies);
-        owners.into_iter().any(|owner| {
-            rules += self.stacks.span(*owner, direction).map_or(0, |span| 64 * span.words as usize);
-            rules > than
-        })
-    }
+/// The number of one direction of a stack.
+const fn number(stack: StackId, direction: PolicyType) -> u32 {
+    stack << 1 | matches!(direction, PolicyType::Egress) as u32
 }
 
 /// The key of an endpoint, without making one.

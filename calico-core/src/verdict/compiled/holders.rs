@@ -1,6 +1,7 @@
 //! Which conditions hold an address, or a port of an address: sets turned inside out.
 
 use alloc::vec::Vec;
+use core::cmp::Reverse;
 use core::hash::Hash;
 use core::net::IpAddr;
 
@@ -57,15 +58,15 @@ impl Holders {
         self.v4.0.is_empty() && self.v6.0.is_empty() && self.ports.is_empty()
     }
 
-    /// Puts those that hold an address into `found`, in order, none twice.
-    pub(super) fn of_address(&self, address: IpAddr, found: &mut Vec<ConditionId>) {
+    /// Puts those that hold an address into `found`, in order, none twice, each with the length of its longest prefix that does.
+    pub(super) fn of_address(&self, address: IpAddr, found: &mut Vec<(ConditionId, u8)>) {
         found.clear();
         match address {
             IpAddr::V4(address) => self.v4.find(found, |length| mask4(address.to_bits(), length)),
             IpAddr::V6(address) => self.v6.find(found, |length| mask6(address.to_bits(), length)),
         }
-        found.sort_unstable();
-        found.dedup();
+        found.sort_unstable_by_key(|(id, length)| (*id, Reverse(*length)));
+        found.dedup_by_key(|(id, _)| *id);
     }
 
     /// Those that have a port of an address, in order.
@@ -109,10 +110,10 @@ impl<K: Hash + Eq> Lengths<K> {
         }
     }
 
-    fn find(&self, found: &mut Vec<ConditionId>, key: impl Fn(u8) -> K) {
+    fn find(&self, found: &mut Vec<(ConditionId, u8)>, key: impl Fn(u8) -> K) {
         for (length, table) in &self.0 {
             if let Some(ids) = table.get(&key(*length)) {
-                found.extend_from_slice(ids.all());
+                found.extend(ids.all().iter().map(|id| (*id, *length)));
             }
         }
     }

@@ -2,12 +2,14 @@
 //!
 //! In come the graph's events, each at the cost of what it changes; questions are put to an [`Asker`]. Sets, lists of prefixes, policies,
 //! profiles and stacks are numbers here. Each rule has a bit in one space of words, and each thing that a rule can ask of a packet (a set or list that
-//! holds its source, one that holds its destination, its protocol and port) knows the bits of the rules that ask it. So a packet's
-//! candidates are a few words of logic for each policy, whatever the sets hold: found for 64 rules at a time, then checked one by one, in order.
+//! holds its source, one that holds its destination, its protocol and port) knows the bits of the rules that ask it. Whoever asks keeps those
+//! bits in the order of the stack in question. So a packet's candidates are a few words of logic, whatever the sets hold and however many
+//! policies there are: found for 512 rules at a time, then checked one by one, in order.
 //! Candidates are never too few; the check is the plain evaluator's own.
 
 mod ask;
 mod conditions;
+mod explain;
 mod facts;
 mod holders;
 mod index;
@@ -16,7 +18,6 @@ mod postings;
 mod services;
 mod space;
 mod stacks;
-mod walk;
 mod wanting;
 
 use alloc::collections::BTreeSet;
@@ -36,7 +37,7 @@ use crate::net::InterfaceName;
 pub use ask::Asker;
 pub(super) use facts::{Facts, Held};
 pub(super) use holders::ConditionId;
-pub(super) use layout::Layout;
+pub(super) use layout::{Layout, Lines};
 pub(super) use stacks::StackId;
 pub(super) use wanting::Words;
 

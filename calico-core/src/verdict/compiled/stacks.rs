@@ -24,16 +24,6 @@ pub(super) struct Stacks {
     ids: HashMap<Name, OwnerId>,
     stacks: Slab<Compact>,
     stack_ids: HashMap<Arc<Stack>, StackId>,
-    /// By owner: where its rules stand. Apart from all else that is known of it, as most owners have no candidate.
-    spans: Vec<[Span; 2]>,
-}
-
-/// Words of the space that hold the rules of an owner; none of one that is not active or only tried out.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Span {
-    pub(super) first: u32,
-    pub(super) words: u32,
-    is_enforced: bool,
 }
 
 /// Whose rules.
@@ -98,13 +88,6 @@ impl Stacks {
             .map(|rules| Active { rules: rules.clone(), lists: [index.add(&rules.ingress), index.add(&rules.egress)] });
         let Some(owner) = self.owners.get_mut(id) else { return };
         let former = core::mem::replace(&mut owner.active, active);
-        let spans = owner.spans();
-        if self.spans.len() <= id as usize {
-            self.spans.resize(id as usize + 1, <[Span; 2]>::default());
-        }
-        if let Some(known) = self.spans.get_mut(id as usize) {
-            *known = spans;
-        }
         owner.users += usize::from(owner.active.is_some());
         if let Some(Active { rules, lists: [ingress, egress] }) = former {
             index.remove(&rules.ingress, ingress);
@@ -187,11 +170,6 @@ impl Stacks {
         self.owners.get(id).is_some_and(|owner| owner.is_staged)
     }
 
-    /// Where an owner's rules stand; none when it is not active or only tried out.
-    pub(super) fn span(&self, id: OwnerId, direction: PolicyType) -> Option<Span> {
-        Some(of_direction(*self.spans.get(id as usize)?, direction)).filter(|span| span.is_enforced)
-    }
-
     /// An owner's rules; none when it is not active.
     pub(super) fn rules(&self, id: OwnerId, direction: PolicyType) -> Option<Directed<'_>> {
         let Active { rules, lists: [ingress, egress] } = self.owners.get(id)?.active.as_ref()?;
@@ -205,12 +183,5 @@ impl Stacks {
             Name::Policy(policy) => Owner::Policy { tier: tier?.clone(), policy: policy.clone() },
             Name::Profile(profile) => Owner::Profile(profile.clone()),
         })
-    }
-}
-
-impl Rules {
-    fn spans(&self) -> [Span; 2] {
-        let span = |list: &List| Span { first: list.first, words: list.words, is_enforced: !self.is_staged };
-        self.active.as_ref().map_or_else(Default::default, |active| active.lists.each_ref().map(span))
     }
 }

@@ -7,6 +7,7 @@ use hashbrown::HashMap;
 
 use super::holders::ConditionId;
 use super::index::Index;
+use super::layout::{Layout, Line, Lines};
 use super::postings::Postings;
 use super::space::Lane;
 use crate::net::Family;
@@ -61,35 +62,57 @@ fn add(words: &mut [u64], postings: &Postings) {
     }
 }
 
-/// Words that were worked out before. Many addresses are held by the same conditions, and few services are asked for.
+/// What was worked out before. Many addresses are held by the same conditions, and few services are asked for.
 #[derive(Debug, Default)]
 pub(super) struct Memo {
     v4: HashMap<Box<[u32]>, usize>,
     v6: HashMap<Box<[u32]>, usize>,
-    words: Vec<Words>,
+    known: Vec<Wanting>,
+    /// Words that are held.
+    size: usize,
+}
+
+#[derive(Debug)]
+struct Wanting {
+    words: Words,
+    /// The same in the order of layouts, by their numbers.
+    gathered: HashMap<u32, Lines>,
 }
 
 impl Memo {
-    /// The words of a key, which are worked out if need be.
-    pub(super) fn words(&mut self, family: Family, key: &[u32], make: impl FnOnce() -> Words) -> &[u64] {
-        let at = match self.known(family).get(key) {
+    /// The words of a key in the order of a layout, with its number; worked out if need be.
+    pub(super) fn lines(
+        &mut self,
+        family: Family,
+        key: &[u32],
+        (number, layout): (u32, &Layout<'_>),
+        make: impl FnOnce() -> Words,
+    ) -> &[Line] {
+        if self.size > MOST_WORDS {
+            *self = Self::default();
+        }
+        let at = match self.by_key(family).get(key) {
             Some(at) => *at,
             None => self.add(family, key, make()),
         };
-        self.words.get(at).map(|words| &**words).unwrap_or_default()
+        let Self { known, size, .. } = self;
+        let Some(Wanting { words, gathered }) = known.get_mut(at) else { return &[] };
+        gathered.entry(number).or_insert_with(|| {
+            let lines = layout.gather(words);
+            *size += lines.as_flattened().len();
+            lines
+        })
     }
 
-    fn add(&mut self, family: Family, key: &[u32], made: Words) -> usize {
-        if (self.words.len() + 1) * made.len() > MOST_WORDS {
-            *self = Self::default();
-        }
-        let at = self.words.len();
-        self.words.push(made);
-        self.known(family).insert(key.into(), at);
+    fn add(&mut self, family: Family, key: &[u32], words: Words) -> usize {
+        let at = self.known.len();
+        self.size += words.len();
+        self.known.push(Wanting { words, gathered: HashMap::new() });
+        self.by_key(family).insert(key.into(), at);
         at
     }
 
-    const fn known(&mut self, family: Family) -> &mut HashMap<Box<[u32]>, usize> {
+    const fn by_key(&mut self, family: Family) -> &mut HashMap<Box<[u32]>, usize> {
         match family {
             Family::V4 => &mut self.v4,
             Family::V6 => &mut self.v6,

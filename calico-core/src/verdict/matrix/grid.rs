@@ -12,12 +12,12 @@ use super::{Service, TILE};
 use crate::flow::{Decision, Flow};
 use crate::net::Family;
 use crate::resource::PolicyType;
-use crate::verdict::compiled::{Compiled, Facts, Held, Layout, Words};
+use crate::verdict::compiled::{Compiled, Facts, Held, Layout, Lines, Words};
 use crate::verdict::passage::{Settings, of_direction};
 use crate::verdict::step::Side;
 use crate::verdict::way;
 
-type Lines = [(Line, Vec<usize>)];
+type Ends = [(Line, Vec<usize>)];
 
 /// Decisions of some rows.
 #[derive(Debug)]
@@ -33,8 +33,8 @@ impl Grid {
         compiled: &Compiled,
         settings: &Settings,
         services: &[Service],
-        rows: &Lines,
-        columns: &Lines,
+        rows: &Ends,
+        columns: &Ends,
     ) -> Self {
         let count = rows.len() * columns.len() * services.len() * 2;
         let mut grid = Self { services: services.len(), columns: columns.len(), decisions: vec![None; count] };
@@ -63,7 +63,7 @@ impl Grid {
         ((row * self.columns + column) * self.services + service) * 2 + family
     }
 
-    fn answer(&mut self, question: &Question<'_>, rows: &Lines, columns: &Lines) {
+    fn answer(&mut self, question: &Question<'_>, rows: &Ends, columns: &Ends) {
         let service = question.wanting_service();
         let sources = question.ends(Side::Source, rows);
         for (number, tile) in columns.chunks(TILE).enumerate() {
@@ -111,7 +111,7 @@ impl<'a> Question<'a> {
     }
 
     /// None for those without an address of the family.
-    fn ends(&self, side: Side, lines: &'a Lines) -> Vec<Option<End<'a>>> {
+    fn ends(&self, side: Side, lines: &'a Ends) -> Vec<Option<End<'a>>> {
         let end = |line: &'a Line| {
             let (address, seen) = line.seen(self.family)?;
             let port = seen.ports.get(self.index).map(Vec::as_slice).unwrap_or_default();
@@ -137,12 +137,15 @@ impl<'a> Question<'a> {
         for alike in ends.chunk_by(|(_, one), (_, other)| one.policed.stack() == other.policed.stack()) {
             let stack = alike.first().and_then(|(_, end)| end.policed.stack());
             let layout = stack.and_then(|stack| self.compiled.layout(stack, direction)).unwrap_or_default();
-            let gathered: Vec<Option<(&End<'_>, Words)>> =
+            let gathered: Vec<Option<(&End<'_>, Lines)>> =
                 others.iter().map(|other| other.as_ref().map(|end| (end, layout.gather(&end.wanting)))).collect();
             let service = layout.gather(service);
             for (index, end) in alike {
-                let own: Words =
-                    layout.gather(&end.wanting).iter().zip(&service).map(|(own, service)| own & service).collect();
+                let mut own = layout.gather(&end.wanting);
+                own.as_flattened_mut()
+                    .iter_mut()
+                    .zip(service.as_flattened())
+                    .for_each(|(own, wanting)| *own &= wanting);
                 for (other_index, other) in gathered.iter().enumerate() {
                     let Some((other, words)) = other else { continue };
                     let ends = match direction {
@@ -158,7 +161,7 @@ impl<'a> Question<'a> {
     fn allows(
         &self,
         layout: &Layout<'_>,
-        [own, other]: [&[u64]; 2],
+        wanting: [&Lines; 2],
         [source, destination]: [&End<'_>; 2],
         direction: PolicyType,
     ) -> bool {
@@ -176,6 +179,6 @@ impl<'a> Question<'a> {
             Policed::Workload(_) | Policed::Host(_) => {}
         }
         let facts = Facts { source: source.held, destination: destination.held };
-        layout.run(own, other, &flow, &facts) == Some(Decision::Allow)
+        layout.decide(wanting.map(|lines| &**lines), &flow, &facts) == Some(Decision::Allow)
     }
 }
