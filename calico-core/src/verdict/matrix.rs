@@ -1,15 +1,18 @@
 //! Who may reach whom: a [`Compiled`] asked about all pairs at once.
 //!
 //! In go two lists of nodes and some services, out comes a decision for each pair, service and family that both nodes have. It says what
-//! policy of both ends says to a new connection. What else a host decides (forged sources, what it forwards) is about single packets:
-//! [`super::Asker::passage`] tells.
+//! becomes of a new connection from an end's own address: policy of both ends and, where it is known which hosts they are on, all that
+//! these do with it, as [`super::Asker::passage`] would say on each of them.
 //!
 //! Nodes that nothing tells apart, neither their stacks nor any set, prefix or named port that a rule asks for, are decided once. That is
-//! exact: rules see an address only by what holds it.
+//! exact: rules see an address only by what holds it. Which host a node is on tells it apart only where that host has a say.
 
 mod grid;
 mod line;
+mod pair;
+mod scene;
 
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::net::IpAddr;
 
@@ -17,9 +20,10 @@ use hashbrown::HashMap;
 
 use self::grid::Grid;
 use self::line::Line;
+use self::scene::Scene;
 use super::compiled::Compiled;
 use super::passage::Settings;
-use crate::calc::event::EndpointId;
+use crate::calc::event::{ActiveEndpoint, EndpointId};
 use crate::flow::Decision;
 use crate::net::Family;
 
@@ -27,10 +31,25 @@ use crate::net::Family;
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(clippy::exhaustive_structs, reason = "callers build it with literals")]
 pub struct Node {
-    /// Whose policy has a say; none: nobody's.
+    /// Whose policy has a say; none: nobody's, or that of the host itself.
     pub endpoint: Option<EndpointId>,
     /// Its addresses. Of each family the first counts.
     pub addresses: Vec<IpAddr>,
+    /// The host that it is on, or is where it has no endpoint or a host's. Without one, a workload has its own policy and nothing else, and
+    /// nobody is on the same host.
+    pub host: Option<Arc<Host>>,
+}
+
+/// A host of the cluster.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(clippy::exhaustive_structs, reason = "callers build it with literals")]
+pub struct Host {
+    /// Its name.
+    pub name: Arc<str>,
+    /// The host endpoint of the interface by which it reaches everybody else.
+    pub uplink: Option<EndpointId>,
+    /// Its settings, where they are not those of all others.
+    pub settings: Option<Arc<Settings>>,
 }
 
 /// What is tried.
@@ -82,8 +101,7 @@ pub struct Cell {
 /// Who may reach whom.
 #[derive(Debug)]
 pub struct Matrix<'a> {
-    compiled: &'a Compiled,
-    settings: &'a Settings,
+    scene: Scene<'a>,
     services: Vec<Service>,
     from: Lines,
     to: Lines,
@@ -123,16 +141,28 @@ impl<'a> Matrix<'a> {
         services: &[Service],
         merges: bool,
     ) -> Self {
+        let scene = Scene::of(compiled, settings, from.iter().chain(to), merges);
         let lines = |nodes: &[Node], is_source| {
-            Lines::of(nodes.iter().map(|node| Line::of(node, is_source, compiled, settings, services)), merges)
+            Lines::of(nodes.iter().map(|node| Line::of(node, is_source, &scene, services)), merges)
         };
-        Self { compiled, settings, services: services.to_vec(), from: lines(from, true), to: lines(to, false) }
+        let (from, to) = (lines(from, true), lines(to, false));
+        Self { scene, services: services.to_vec(), from, to }
+    }
+
+    /// Rows: for each those that it stands for, as positions in the list of sources, in order.
+    pub fn rows(&self) -> impl Iterator<Item = &[usize]> {
+        self.from.0.iter().map(|(_, members)| members.as_slice())
+    }
+
+    /// Columns, likewise.
+    pub fn columns(&self) -> impl Iterator<Item = &[usize]> {
+        self.to.0.iter().map(|(_, members)| members.as_slice())
     }
 
     /// Tells all blocks, row by row; rows that are alike are one, as are columns.
     pub fn visit_blocks(&self, mut with: impl FnMut(Block<'_>)) {
         for rows in self.from.0.chunks(TILE) {
-            let grid = Grid::new(self.compiled, self.settings, &self.services, rows, &self.to.0);
+            let grid = Grid::new(&self.scene, &self.services, rows, &self.to.0);
             for (row, (_, from)) in rows.iter().enumerate() {
                 for (column, (_, to)) in self.to.0.iter().enumerate() {
                     for (service, family) in grid.questions() {
@@ -161,11 +191,12 @@ impl<'a> Matrix<'a> {
 }
 
 impl Compiled {
-    /// All workloads as rows or columns, in order.
+    /// All workloads as rows or columns, in order, whatever hosts they are on.
     pub fn nodes(&self) -> Vec<Node> {
-        let node = |(id, endpoint): (&EndpointId, &alloc::sync::Arc<crate::calc::event::ActiveEndpoint>)| Node {
+        let node = |(id, endpoint): (&EndpointId, &Arc<ActiveEndpoint>)| Node {
             endpoint: Some(id.clone()),
             addresses: endpoint.addresses.iter().map(crate::net::Cidr::address).collect(),
+            host: None,
         };
         self.state().endpoints.iter().map(node).collect()
     }

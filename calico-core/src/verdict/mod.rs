@@ -18,7 +18,7 @@ mod step;
 mod way;
 
 pub use compiled::{Asker, Compiled};
-pub use matrix::{Block, Cell, Matrix, Node, Service};
+pub use matrix::{Block, Cell, Host, Matrix, Node, Service};
 pub use mismatch::{Lack, Mismatch};
 pub use passage::{End, PassageVerdict, Settings, Stage};
 pub use state::ActiveState;

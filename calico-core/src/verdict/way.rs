@@ -83,7 +83,7 @@ impl<'e, 'p, 'a, E: Evaluator<'a>> Way<'e, 'p, E> {
     /// What is decided about a workload's packet whatever else is said.
     fn before_all(&self) -> Option<Verdict> {
         let Place::Workload(key) = self.passage.from else { return None };
-        if self.is_neighbor_discovery() {
+        if self.passage.to == Place::Host && is_neighbor_discovery(&self.passage.flow) {
             return Some(allowed(Step::NeighborDiscovery));
         }
         let source = self.passage.arriving.source;
@@ -246,17 +246,17 @@ impl<'e, 'p, 'a, E: Evaluator<'a>> Way<'e, 'p, E> {
         self.told((None, PolicyType::Ingress, Stage::Forwarding), denied(Step::ServiceLoop))
     }
 
-    /// Upstream's list: multicast listeners, router and neighbour solicitation and advertisement.
-    fn is_neighbor_discovery(&self) -> bool {
-        let Passage { to, flow, .. } = self.passage;
-        *to == Place::Host && flow.protocol == ICMPV6 && matches!(flow.icmp, Some((130..=133 | 135 | 136, _)))
-    }
-
     fn told(&mut self, (endpoint, direction, stage): Asked, verdict: Verdict) -> bool {
         let goes_on = verdict.decision == Decision::Allow;
         self.ends.push(End { endpoint, direction, stage, verdict });
         goes_on
     }
+}
+
+/// What a workload may say to its host whatever its policy. Upstream's list: multicast listeners, router and neighbour solicitation and
+/// advertisement.
+pub(super) const fn is_neighbor_discovery(flow: &Flow) -> bool {
+    flow.protocol == ICMPV6 && matches!(flow.icmp, Some((130..=133 | 135 | 136, _)))
 }
 
 /// What a workload must not send.

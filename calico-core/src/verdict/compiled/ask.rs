@@ -18,7 +18,9 @@ use crate::calc::event::{EndpointId, Network};
 use crate::flow::{Decision, Flow, Passage};
 use crate::net::{Family, InterfaceName};
 use crate::resource::{PolicyType, ResourceKey};
-use crate::verdict::passage::{self, Evaluator, HostEndpoint, PassageVerdict, Settings, Workload, of_direction};
+use crate::verdict::passage::{
+    self, Evaluator, HostEndpoint, HostStacks, PassageVerdict, Settings, Workload, of_direction,
+};
 use crate::verdict::step::{Side, Step, Verdict};
 
 /// Asks a [`Compiled`] about one flow after the other.
@@ -79,6 +81,15 @@ impl Compiled {
         let host = || self.host_endpoints.get(endpoint).map(|found| found.stacks.normal);
         found.or_else(host).map(|stacks| of_direction(stacks, direction))
     }
+
+    /// The stacks of a host endpoint.
+    pub(in crate::verdict) fn host_stacks(&self, endpoint: &EndpointId) -> Option<HostStacks<StackId>> {
+        self.host_endpoints.get(endpoint).map(|found| found.stacks)
+    }
+
+    pub(in crate::verdict) fn stack_has_tiers(&self, stack: StackId) -> bool {
+        self.stacks.stack(stack).is_some_and(|stack| !stack.tiers.is_empty())
+    }
 }
 
 impl<'a> Evaluator<'a> for Asker<'a> {
@@ -100,7 +111,7 @@ impl<'a> Evaluator<'a> for Asker<'a> {
     }
 
     fn has_tiers(&self, stack: StackId) -> bool {
-        self.compiled.stacks.stack(stack).is_some_and(|stack| !stack.tiers.is_empty())
+        self.compiled.stack_has_tiers(stack)
     }
 
     fn walk(&mut self, stack: StackId, direction: PolicyType, flow: &Flow, steps: &mut Vec<Step>) -> Option<Decision> {
