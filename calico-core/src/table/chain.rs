@@ -161,6 +161,13 @@ pub enum Verdict {
         /// The map.
         map: SetName,
     },
+    /// The verdict beside the range that the port lies in; outside all of them, go on with the next rule.
+    ByPort {
+        /// [`Field::SrcPort`] or [`Field::DstPort`].
+        field: Field,
+        /// Ranges and what each leads to, a plain verdict; not empty, in order, none overlaps another.
+        verdicts: Vec<(PortRange, Verdict)>,
+    },
     /// The packet is gone, and its sender is told (not in what is reachable from [`Hook::Postrouting`] or before the routing decision).
     Reject(Reject),
     /// Source address becomes that of the outgoing interface (`nat` chains only).
@@ -225,7 +232,7 @@ impl Chain {
 
     /// Chains that its rules jump or go to.
     pub fn chain_references(&self) -> impl Iterator<Item = &ChainName> {
-        self.rules.iter().filter_map(|rule| rule.verdict.as_ref()?.target())
+        self.rules.iter().filter_map(|rule| rule.verdict.as_ref()).flat_map(Verdict::targets)
     }
 
     /// Sets and maps that its rules look up.
@@ -258,6 +265,15 @@ impl Verdict {
             Self::Jump(chain) | Self::Goto(chain) => Some(chain),
             _ => None,
         }
+    }
+
+    /// The chains that it may lead to, as far as itself says.
+    pub fn targets(&self) -> impl Iterator<Item = &ChainName> {
+        let by_port = match self {
+            Self::ByPort { verdicts, .. } => verdicts.as_slice(),
+            _ => &[],
+        };
+        self.target().into_iter().chain(by_port.iter().filter_map(|(_, verdict)| verdict.target()))
     }
 }
 

@@ -5,7 +5,7 @@
 use alloc::string::{String, ToString};
 
 use super::{Field, Match, Reject, Rule, SetName, Statement, Table, Value, Verdict};
-use crate::net::Family;
+use crate::net::{Family, PortRange};
 
 /// Protocols with ports in their first four octets: TCP, UDP, DCCP, SCTP, UDP-Lite.
 pub const PORT_PROTOCOLS: [u8; 5] = [6, 17, 33, 132, 136];
@@ -93,6 +93,10 @@ impl Rule {
             Verdict::SnatLookup { key, .. } | Verdict::DnatLookup { key, .. } if key_family(key).is_none() => {
                 Err(RuleError::Address { word: verdict.to_string() })
             }
+            Verdict::ByPort { field, verdicts } if !leads_by_port(*field, verdicts) => Err(RuleError::Range {
+                word: verdict.to_string(),
+                range: "ports stand in order, each at most once, and lead to plain verdicts",
+            }),
             _ => Ok(()),
         }
     }
@@ -104,6 +108,13 @@ pub fn key_family(key: &[Field]) -> Option<Family> {
         Field::SrcAddr(family) | Field::DstAddr(family) => Some(*family),
         _ => None,
     })
+}
+
+fn leads_by_port(field: Field, verdicts: &[(PortRange, Verdict)]) -> bool {
+    let ranges = || verdicts.iter().map(|(range, _)| *range);
+    let in_order = ranges().zip(ranges().skip(1)).all(|(one, next)| one.max() < next.min());
+    let plain = verdicts.iter().all(|(_, verdict)| verdict.is_plain());
+    matches!(field, Field::SrcPort | Field::DstPort) && !verdicts.is_empty() && in_order && plain
 }
 
 const fn field_suits(field: Field, table: Table) -> bool {
@@ -149,6 +160,9 @@ fn verdict_suits(verdict: &Verdict, table: Table) -> bool {
         Verdict::Accept | Verdict::Drop | Verdict::Return => true,
         Verdict::Jump(chain) | Verdict::Goto(chain) => chain.table() == table,
         Verdict::Lookup { key, map } => key_suits(key, map, table),
+        Verdict::ByPort { field, .. } => {
+            field_suits(*field, table) && verdict.targets().all(|chain| chain.table() == table)
+        }
         Verdict::SnatLookup { key, map } | Verdict::DnatLookup { key, map } => {
             table == Table::Inet && key_suits(key, map, table)
         }
@@ -221,6 +235,24 @@ mod tests {
         let lookup = |field| Verdict::DnatLookup { key: vec![Field::IifName, field], map: map.clone() };
         assert!(verdict(&[], lookup(Field::DstAddr(Family::V6))).is_ok());
         assert!(verdict(&[], lookup(Field::DstPort)).is_err());
+    }
+
+    #[test]
+    fn verdicts_by_port_stand_in_order_and_are_plain() {
+        let by_port = |field, verdicts: &[(u16, u16, Verdict)]| {
+            let verdicts = verdicts.iter().map(|(min, max, to)| (PortRange::new(*min, *max).unwrap(), to.clone()));
+            verdict(&[protocol(6, false)], Verdict::ByPort { field, verdicts: verdicts.collect() }).is_ok()
+        };
+        let chain = Verdict::Goto(ChainName::new("chain").unwrap());
+        let (low, high) = ((1, 80, chain), (81, 90, Verdict::Return));
+        assert!(by_port(Field::DstPort, &[low.clone(), high.clone()]));
+        assert!(!by_port(Field::L4Proto, &[low.clone()]));
+        assert!(!by_port(Field::DstPort, &[]));
+        assert!(!by_port(Field::DstPort, &[high, low.clone()]));
+        assert!(!by_port(Field::DstPort, &[low.clone(), (80, 90, Verdict::Drop)]));
+        assert!(!by_port(Field::SrcPort, &[low, (81, 90, Verdict::Reject(Reject::TcpReset))]));
+        let elsewhere = Verdict::Goto(ChainName::of(Table::Arp, "chain").unwrap());
+        assert!(!by_port(Field::DstPort, &[(1, 2, elsewhere)]));
     }
 
     #[test]

@@ -214,6 +214,15 @@ impl Display for Verdict {
                 joined(f, " . ", key.iter())?;
                 write!(f, " vmap @{map}")
             }
+            Self::ByPort { field, verdicts } => {
+                write!(f, "{field} vmap {{ ")?;
+                joined(
+                    f,
+                    ", ",
+                    verdicts.iter().map(|(range, verdict)| alloc::format!("{} : {verdict}", port_text(*range))),
+                )?;
+                f.write_str(" }")
+            }
             Self::Reject(Reject::TcpReset) => f.write_str("reject with tcp reset"),
             Self::Reject(Reject::PortUnreachable) => f.write_str("reject"),
             Self::Masquerade { ports, random } => masquerade(f, *ports, *random),

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use calico_core::net::{Family, PortRange};
 use calico_core::table::{self, ChainName, Field, RateLimit, Reject, SetName, key_family};
-use nftables::expr::{BinaryOperation, Expression, Map, MetaKey, NamedExpression};
+use nftables::expr::{BinaryOperation, Expression, Map, MetaKey, NamedExpression, SetItem};
 use nftables::stmt::{
     CTCount, Counter, JumpTarget, Limit, Log, LogLevel, Mangle, NAT, NATFamily, NATFlag, RejectType, Statement,
     VerdictMap,
@@ -77,6 +77,14 @@ pub(super) fn verdict(verdict: &table::Verdict) -> Option<Statement<'static>> {
         table::Verdict::Goto(chain) => Statement::Goto(target(chain)),
         table::Verdict::Lookup { key: fields, map } => {
             Statement::VerdictMap(VerdictMap { key: key(fields)?, data: text(format!("@{map}")) })
+        }
+        table::Verdict::ByPort { field, verdicts } => {
+            let item = |(ports, to): &(PortRange, table::Verdict)| {
+                Some(SetItem::MappingStatement(range(*ports), self::verdict(to)?))
+            };
+            let items = verdicts.iter().map(item).collect::<Option<_>>()?;
+            let data = Expression::Named(NamedExpression::Set(items));
+            Statement::VerdictMap(VerdictMap { key: key(&[*field])?, data })
         }
         table::Verdict::Reject(Reject::TcpReset) => {
             Statement::Reject(Some(nftables::stmt::Reject { _type: Some(RejectType::TCPReset), expr: None }))

@@ -48,6 +48,7 @@ impl Guards {
             Verdict::Lookup { key, .. } | Verdict::SnatLookup { key, .. } | Verdict::DnatLookup { key, .. } => {
                 self.before_key(key)
             }
+            Verdict::ByPort { field, .. } => self.before_key(&[*field]),
             _ => Vec::new(),
         }
     }

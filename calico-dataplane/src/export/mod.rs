@@ -89,7 +89,11 @@ fn mend(object: &mut Value) {
     let plain = |data: &&mut Value| matches!(data.as_str(), Some("accept" | "drop" | "return"));
     verdicts.filter(plain).for_each(spell_out);
     let words = object.get_mut("rule").and_then(|rule| rule.get_mut("expr")?.as_array_mut());
-    words.into_iter().flatten().for_each(spell_out);
+    for word in words.into_iter().flatten() {
+        let listed = word.get_mut("vmap").and_then(|map| map.get_mut("data")?.get_mut("set")?.as_array_mut());
+        listed.into_iter().flatten().filter_map(|item| item.as_array_mut()?.get_mut(1)).for_each(spell_out);
+        spell_out(word);
+    }
 }
 
 fn spell_out(word: &mut Value) {

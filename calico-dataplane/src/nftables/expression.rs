@@ -235,19 +235,22 @@ impl<'a> Expressions<'a> {
         });
     }
 
-    pub(crate) fn verdict_lookup(&mut self, register: Register, map: &str) {
+    pub(crate) fn verdict_lookup(&mut self, register: Register, map: SetReference<'_>) {
         self.map_lookup(register, map, VERDICT_REGISTER);
     }
 
     pub(crate) fn value_lookup(&mut self, register: Register, map: &str, into: Register) {
-        self.map_lookup(register, map, into.number());
+        self.map_lookup(register, SetReference { name: map, id: None }, into.number());
     }
 
-    fn map_lookup(&mut self, register: Register, map: &str, into: u32) {
+    fn map_lookup(&mut self, register: Register, map: SetReference<'_>, into: u32) {
         self.write("lookup", |w| {
             w.be32(2, register.number());
             w.be32(3, into);
-            w.text(1, map);
+            w.text(1, map.name);
+            if let Some(id) = map.id {
+                w.be32(4, id);
+            }
         });
     }
 

@@ -9,7 +9,8 @@ use std::net::IpAddr;
 use calico_core::flow::Decision;
 use calico_core::net::{Family, PortRange};
 use calico_core::table::{
-    Chain, ChainName, ChainType, CtState, ElementData, Field, Hook, Reject, Rule, SetName, Statement, Table, Verdict,
+    Chain, ChainName, ChainType, CtState, Datum, ElementData, Field, Hook, Reject, Rule, SetName, Statement, Table,
+    Verdict,
 };
 
 use super::condition::datum;
@@ -161,6 +162,11 @@ impl Ruleset {
                 };
                 run.decide_by(verdict, found)
             }
+            Some(Verdict::ByPort { field, verdicts }) => {
+                let Some(found) = by_port(*field, verdicts, &run.packet) else { return Step::Left };
+                text += &format!(" -> {found}");
+                run.decide(found)
+            }
             Some(verdict) => run.decide(verdict),
         };
         if !matches!(step, Step::Left) {
@@ -173,6 +179,11 @@ impl Ruleset {
         let key: Option<Box<[_]>> = key.iter().map(|field| datum(*field, packet)).collect();
         self.sets.get(map)?.elements.get(&key?)?.as_ref()
     }
+}
+
+fn by_port<'a>(field: Field, verdicts: &'a [(PortRange, Verdict)], packet: &Packet) -> Option<&'a Verdict> {
+    let Some(Datum::Port(port)) = datum(field, packet) else { return None };
+    verdicts.iter().find(|(range, _)| range.contains(port)).map(|(_, verdict)| verdict)
 }
 
 impl Run<'_> {

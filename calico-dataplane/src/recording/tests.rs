@@ -70,6 +70,25 @@ fn jump_comes_back_and_goto_does_not() {
 }
 
 #[test]
+fn a_port_leads_where_its_range_says() {
+    let decide = |verdicts: &[(u16, u16, Verdict)]| {
+        let range = |(min, max, verdict): &(u16, u16, Verdict)| (PortRange::new(*min, *max).unwrap(), verdict.clone());
+        let by_port = Verdict::ByPort { field: Field::DstPort, verdicts: verdicts.iter().map(range).collect() };
+        let target = chain("target", None, vec![]);
+        decide(vec![chain("base", Some(0), vec![rule(by_port), rule(Verdict::Drop)]), target])
+    };
+    let around = |verdict| vec![(1, 79, Verdict::Drop), (80, 80, verdict), (81, 90, Verdict::Drop)];
+    assert_eq!(decide(&around(Verdict::Accept)), Decision::Allow);
+    assert_eq!(decide(&around(goto("target"))), Decision::Allow);
+    assert_eq!(decide(&around(jump("target"))), Decision::Deny, "it comes back behind the jump");
+    assert_eq!(decide(&[(81, 90, Verdict::Accept)]), Decision::Deny, "no range has the port: it goes on");
+    // What it leads to must be there.
+    let lost = Verdict::ByPort { field: Field::DstPort, verdicts: vec![(PortRange::single(80), goto("nowhere"))] };
+    let delta = Delta { chains_set: vec![chain("base", Some(0), vec![rule(lost)])], ..Delta::default() };
+    assert!(Ruleset::default().apply(&delta).is_err());
+}
+
+#[test]
 fn marks_are_kept_between_chains() {
     let mark = Statement::SetMark { mask: 0xff00, value: 0x1200 };
     let set = Rule { statements: vec![mark], ..Rule::default() };

@@ -41,7 +41,7 @@ impl Ruleset {
             };
             let looked_up = verdicts.into_iter().flat_map(|set| set.elements.values().flatten());
             let looked_up = looked_up.filter_map(ElementData::verdict);
-            for target in rule.verdict.iter().chain(looked_up).filter_map(Verdict::target) {
+            for target in rule.verdict.iter().chain(looked_up).flat_map(Verdict::targets) {
                 let found = self.chains.get(target).and_then(|chain| self.misplaced_below(chain, base, visited));
                 if found.is_some() {
                     return found;

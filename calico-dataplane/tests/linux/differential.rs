@@ -67,14 +67,18 @@ fn list(family: &str, table: &str) -> Listing {
             listing.rules.get_mut(&chain).unwrap().last_mut().unwrap().push(instruction);
         }
     }
-    listing.sets.retain(|name, _| !name.starts_with("__set"));
+    listing.sets.retain(|name, _| !is_anonymous(name));
     listing
+}
+
+fn is_anonymous(set: &str) -> bool {
+    set.starts_with("__set") || set.starts_with("__map")
 }
 
 /// Writes the elements of a set without a name in place of its number.
 fn resolved(instruction: &str, sets: &BTreeMap<String, BTreeSet<String>>) -> String {
     let words = instruction.split(' ').map(|word| match sets.get(word) {
-        Some(elements) if word.starts_with("__set") => format!("{elements:?}"),
+        Some(elements) if is_anonymous(word) => format!("{elements:?}"),
         _ => word.to_owned(),
     });
     words.collect::<Vec<_>>().join(" ")

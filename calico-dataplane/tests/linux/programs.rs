@@ -155,6 +155,13 @@ fn statement(random: &mut Random, family: Family, place: &Place) -> Statement {
     }
 }
 
+fn by_port(random: &mut Random, target: &ChainName) -> Verdict {
+    let field = random.pick(&[Field::SrcPort, Field::DstPort]);
+    // `nft` makes one of neighbours that lead to the same.
+    let verdicts = [Verdict::Goto(target.clone()), Verdict::Return, Verdict::Jump(target.clone()), Verdict::Drop];
+    Verdict::ByPort { field, verdicts: ports(random).into_iter().zip(verdicts).collect() }
+}
+
 fn verdict(random: &mut Random, family: Family, place: &Place) -> Verdict {
     let (table, name, _) = *place;
     let target = ChainName::of(table, "stack-1").unwrap();
@@ -168,7 +175,8 @@ fn verdict(random: &mut Random, family: Family, place: &Place) -> Verdict {
     };
     let (source4, source6) = (Field::SrcAddr(Family::V4), Field::SrcAddr(Family::V6));
     let (to4, to6) = (Field::DstAddr(Family::V4), Field::DstAddr(Family::V6));
-    match (random.below(9), name) {
+    match (random.below(10), name) {
+        (9, _) if table == Table::Inet => by_port(random, &target),
         (0..=1, "source") => Verdict::Masquerade { ports, random: random_ports },
         (2..=3, "source") => Verdict::Snat { address, ports, random: random_ports },
         (4..=5, "source") => {

@@ -34,6 +34,50 @@ fn map(name: &str) -> SetDecl {
 }
 
 #[test]
+fn ports_lead_where_their_range_says() {
+    // Single ports are looked up in a hash, ranges in a tree.
+    for width in [0, 3] {
+        in_network(async move |mut network| {
+            let range = |min| PortRange::new(min, min + width).unwrap();
+            let target = Chain {
+                name: calico_dataplane::testing::sample::chain_name("target"),
+                base: None,
+                rules: vec![drop_rule()],
+            };
+            let verdicts = vec![
+                (range(5000), Verdict::Accept),
+                (range(5004), Verdict::Jump(target.name.clone())),
+                (range(5008), Verdict::Return),
+            ];
+            let udp_only = Match::Equal { field: Field::L4Proto, value: Value::Proto(UDP), negated: false };
+            let by_port = Verdict::ByPort { field: Field::DstPort, verdicts };
+            let look_up = Rule { verdict: Some(by_port), ..Rule::default() }.when(udp_only);
+            // Whatever goes on.
+            let others = to_port(UDP, 5012).then(Verdict::Drop);
+            network.chains(vec![target, base(ChainType::Filter, Hook::Forward, 0, vec![look_up, others])]).await;
+            let pod = udp(&network.pod, POD, 6000);
+            let send = |number: u8, port| drop(pod.send_to(&[number], to(SERVER, port)).unwrap());
+            let last = udp(&network.server, SERVER, 5020);
+            for (number, port, passes) in [
+                (1, 5000 + width, true),
+                (2, 5004, false),
+                (3, 5004 + width, false),
+                (4, 5008 + width, true),
+                (5, 5012, false),
+                (6, 5013, true),
+            ] {
+                let server = udp(&network.server, SERVER, port);
+                send(number, port);
+                send(number, 5020);
+                assert_eq!(next(&last).0, number, "the link keeps the order");
+                server.set_nonblocking(true).unwrap();
+                assert_eq!(server.recv(&mut [0]).is_ok(), passes, "port {port}, ranges of {}", width + 1);
+            }
+        });
+    }
+}
+
+#[test]
 fn masquerade_takes_a_port_of_its_range() {
     in_network(async |mut network| {
         let udp_to_server = to_port(UDP, 5000).when(is(DESTINATION, SERVER));

@@ -4,7 +4,7 @@ use calico_core::net::{Family, PortRange};
 use calico_core::table::{Field, SetName, Statement, Verdict, key_family};
 
 use super::rule::RuleEncoder;
-use crate::nftables::expression::{Base, Choice, Meta, Register, Translation};
+use crate::nftables::expression::{Base, Choice, Meta, Register, SetReference, Translation};
 use crate::nftables::key::push_address;
 use crate::nftables::userdata;
 
@@ -45,8 +45,9 @@ impl RuleEncoder<'_, '_> {
             }
             Verdict::Lookup { key, map } => {
                 self.load_key(key)?;
-                self.emit().verdict_lookup(Register::FIRST, map.as_str());
+                self.emit().verdict_lookup(Register::FIRST, SetReference { name: map.as_str(), id: None });
             }
+            Verdict::ByPort { field, verdicts } => self.by_port(*field, verdicts)?,
             Verdict::Reject(reject) => self.emit().reject(*reject),
             Verdict::Masquerade { ports, random } => {
                 let choice = self.choice(0, *ports, *random);

@@ -4,7 +4,8 @@
 //! elements: its first address, and the address after its last, flagged as an end; a prefix that reaches the family's last address
 //! has no end. Adjacent prefixes thus share an address as end and start, which the kernel keeps apart by the flag.
 
-use calico_core::table::{Datum, Element, ElementData, ElementDelta, SetKind};
+use calico_core::net::PortRange;
+use calico_core::table::{Datum, Element, ElementData, ElementDelta, SetKind, Verdict};
 
 use super::{Batch, Subject};
 use crate::DataplaneError;
@@ -99,39 +100,52 @@ fn check(element: &Element) -> Result<(), String> {
     Ok(())
 }
 
-/// What an anonymous set holds: a value, or the values from one up to before another (none: to the last there is).
+/// What an anonymous set or map holds: a value, or the values from one up to before another (none: to the last there is).
 #[derive(Debug, Clone)]
-pub(super) struct Span {
+pub(super) struct Span<'a> {
     pub(super) first: Vec<u8>,
     pub(super) end: Option<Vec<u8>>,
     pub(super) single: bool,
+    /// In a map.
+    pub(super) verdict: Option<&'a Verdict>,
 }
 
-/// A set that belongs to one rule.
+/// A set or verdict map that belongs to one rule.
 #[derive(Debug)]
-pub(super) struct Anonymous {
+pub(super) struct Anonymous<'a> {
     /// `nft`'s number of the key's type.
     pub(super) key_type: u32,
-    /// Not empty, without overlap.
-    pub(super) spans: Vec<Span>,
+    /// Not empty, without overlap; all with a verdict or none.
+    pub(super) spans: Vec<Span<'a>>,
 }
 
-impl Anonymous {
+impl Anonymous<'_> {
+    fn is_map(&self) -> bool {
+        self.spans.iter().any(|span| span.verdict.is_some())
+    }
+
     /// The kernel puts a number in.
-    pub(super) const NAME: &'static str = "__set%d";
+    pub(super) fn name(&self) -> &'static str {
+        if self.is_map() { "__map%d" } else { "__set%d" }
+    }
 
     /// Appends the set and its elements, so that a rule of the same transaction can name it by its id.
-    pub(super) fn write<'a>(&self, batch: &mut Batch<'a>, id: u32, subject: Subject<'a>) {
+    pub(super) fn write<'b>(&self, batch: &mut Batch<'b>, id: u32, subject: Subject<'b>) {
         let kind = if self.spans.iter().all(|span| span.single) { SetKind::Hash } else { SetKind::Interval };
         let interval = if kind == SetKind::Interval { set::INTERVAL } else { 0 };
+        let map = if self.is_map() { set::MAP } else { 0 };
         let length = self.spans.first().map_or(0, |span| span.first.len());
         let elements = if kind == SetKind::Interval { 2 * self.spans.len() } else { self.spans.len() };
         batch.message(uapi::NEW_SET, CREATE, subject, |w| {
             w.text(set::TABLE, TABLE);
-            w.text(set::NAME, Self::NAME);
-            w.be32(set::FLAGS, set::ANONYMOUS | set::CONSTANT | interval);
+            w.text(set::NAME, self.name());
+            w.be32(set::FLAGS, set::ANONYMOUS | set::CONSTANT | interval | map);
             w.be32(set::KEY_TYPE, self.key_type);
             w.be32(set::KEY_LENGTH, u32::try_from(length).unwrap_or(0));
+            if self.is_map() {
+                w.be32(set::DATA_TYPE, set::VERDICTS);
+                w.be32(set::DATA_LENGTH, 0);
+            }
             w.nest(set::DESCRIPTION, |w| w.be32(set::DESCRIPTION_SIZE, u32::try_from(elements).unwrap_or(u32::MAX)));
             w.be32(set::ID, id);
             // Big endian, as for named sets.
@@ -141,13 +155,14 @@ impl Anonymous {
         while spans.peek().is_some() {
             batch.message(uapi::NEW_ELEMENT, CREATE, subject, |w| {
                 w.text(element::LIST_TABLE, TABLE);
-                w.text(element::LIST_SET, Self::NAME);
+                w.text(element::LIST_SET, self.name());
                 w.be32(element::LIST_SET_ID, id);
                 w.nest(element::LIST_ELEMENTS, |w| {
                     let start = w.len();
                     while w.len() - start < MESSAGE_SIZE {
                         let Some(span) = spans.next() else { break };
-                        span.write(w, kind);
+                        let next = spans.peek().filter(|_| self.is_map()).map(|next| &next.first);
+                        span.write(w, kind, next);
                     }
                 });
             });
@@ -155,11 +170,26 @@ impl Anonymous {
     }
 }
 
-impl Span {
-    fn write(&self, w: &mut Writer, kind: SetKind) {
-        w.nest(LIST_ITEM, |w| w.nest(element::KEY, |w| w.attribute(data::VALUE, &self.first)));
+impl<'a> Span<'a> {
+    pub(super) fn ports(range: PortRange, verdict: Option<&'a Verdict>) -> Self {
+        Self {
+            first: range.min().to_be_bytes().to_vec(),
+            end: range.max().checked_add(1).map(|end| end.to_be_bytes().to_vec()),
+            single: range.min() == range.max(),
+            verdict,
+        }
+    }
+
+    /// In a map, the beginning of the next is an end as well.
+    fn write(&self, w: &mut Writer, kind: SetKind, next: Option<&Vec<u8>>) {
+        w.nest(LIST_ITEM, |w| {
+            w.nest(element::KEY, |w| w.attribute(data::VALUE, &self.first));
+            if let Some(verdict) = self.verdict {
+                w.nest(element::DATA, |w| write_verdict(w, verdict));
+            }
+        });
         if kind == SetKind::Interval
-            && let Some(end) = &self.end
+            && let Some(end) = self.end.as_ref().filter(|end| Some(*end) != next)
         {
             interval_end(w, end);
         }

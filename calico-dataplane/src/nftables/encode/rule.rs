@@ -8,7 +8,7 @@
 use std::net::IpAddr;
 
 use calico_core::net::{Cidr, Family, PortRange};
-use calico_core::table::{Chain, Field, Match, PORT_PROTOCOLS, Rule, Value};
+use calico_core::table::{Chain, Field, Match, PORT_PROTOCOLS, Rule, Value, Verdict};
 
 use super::element::{Anonymous, Span};
 use super::field::{address_field, address_place, interface_field, mask_octets, units, value_octets};
@@ -21,6 +21,8 @@ use crate::nftables::userdata::{self, Seal};
 
 const ICMP: u8 = 1;
 const ICMPV6: u8 = 58;
+/// `nft`'s number of a port's type.
+const PORT_TYPE: u32 = 13;
 /// `IPS_DST_NAT`.
 const TRANSLATED: u32 = 0x20;
 /// `RTN_LOCAL`.
@@ -186,7 +188,7 @@ impl RuleEncoder<'_, '_> {
                 push_address(&mut octets, address);
                 octets
             };
-            Span { first: octets(cidr.address()), end: after(cidr).map(octets), single: cidr.is_host() }
+            Span { first: octets(cidr.address()), end: after(cidr).map(octets), single: cidr.is_host(), verdict: None }
         });
         let kind = match first.family() {
             Family::V4 => 7,
@@ -197,20 +199,13 @@ impl RuleEncoder<'_, '_> {
     }
 
     fn in_ports(&mut self, field: Field, ranges: &[PortRange], negated: bool) -> Result<(), String> {
-        if !matches!(field, Field::SrcPort | Field::DstPort) {
-            return Err(format!("{field:?} is no port"));
-        }
-        self.guard(field);
+        self.guard_port(field)?;
         let [range] = *ranges else {
             if ranges.is_empty() {
                 return Err("an empty list of ports".into());
             }
-            let spans = ranges.iter().copied().map(|range| Span {
-                first: range.min().to_be_bytes().to_vec(),
-                end: range.max().checked_add(1).map(|end| end.to_be_bytes().to_vec()),
-                single: range.min() == range.max(),
-            });
-            return self.anonymous(field, Anonymous { key_type: 13, spans: spans.collect() }, negated);
+            let spans = ranges.iter().map(|range| Span::ports(*range, None));
+            return self.anonymous(field, Anonymous { key_type: PORT_TYPE, spans: spans.collect() }, negated);
         };
         self.load(field, Register::FIRST)?;
         let (min, max) = (range.min().to_be_bytes(), range.max().to_be_bytes());
@@ -225,16 +220,38 @@ impl RuleEncoder<'_, '_> {
         Ok(())
     }
 
-    fn anonymous(&mut self, field: Field, set: Anonymous, negated: bool) -> Result<(), String> {
+    fn anonymous(&mut self, field: Field, set: Anonymous<'_>, negated: bool) -> Result<(), String> {
         self.load(field, Register::FIRST)?;
         self.lookup_anonymous(set, negated);
         Ok(())
     }
 
-    fn lookup_anonymous(&mut self, set: Anonymous, negated: bool) {
+    fn lookup_anonymous(&mut self, set: Anonymous<'_>, negated: bool) {
+        let found = self.write_anonymous(&set);
+        self.emit().lookup(Register::FIRST, found, negated);
+    }
+
+    fn write_anonymous(&mut self, set: &Anonymous<'_>) -> SetReference<'static> {
         let id = self.batch.next_set();
         set.write(self.batch, id, self.subject);
-        self.emit().lookup(Register::FIRST, SetReference { name: Anonymous::NAME, id: Some(id) }, negated);
+        SetReference { name: set.name(), id: Some(id) }
+    }
+
+    pub(super) fn by_port(&mut self, field: Field, verdicts: &[(PortRange, Verdict)]) -> Result<(), String> {
+        self.guard_port(field)?;
+        self.load(field, Register::FIRST)?;
+        let spans = verdicts.iter().map(|(range, verdict)| Span::ports(*range, Some(verdict)));
+        let map = self.write_anonymous(&Anonymous { key_type: PORT_TYPE, spans: spans.collect() });
+        self.emit().verdict_lookup(Register::FIRST, map);
+        Ok(())
+    }
+
+    fn guard_port(&mut self, field: Field) -> Result<(), String> {
+        if !matches!(field, Field::SrcPort | Field::DstPort) {
+            return Err(format!("{field:?} is no port"));
+        }
+        self.guard(field);
+        Ok(())
     }
 
     fn icmp(&mut self, family: Family, icmp_type: u8, code: Option<u8>, negated: bool) {
@@ -284,7 +301,8 @@ impl RuleEncoder<'_, '_> {
             Field::SrcPort | Field::DstPort if !self.ports => {
                 self.ports = true;
                 self.emit().meta(Meta::L4Proto, Register::FIRST);
-                let spans = PORT_PROTOCOLS.map(|proto| Span { first: vec![proto], end: None, single: true });
+                let spans =
+                    PORT_PROTOCOLS.map(|proto| Span { first: vec![proto], end: None, single: true, verdict: None });
                 self.lookup_anonymous(Anonymous { key_type: 12, spans: spans.to_vec() }, false);
             }
             _ => {}
