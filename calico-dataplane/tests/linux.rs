@@ -20,6 +20,7 @@ mod linux {
     #[cfg(feature = "nft-json")]
     mod programs;
     mod rendered;
+    mod restart;
     mod robust;
     mod settings;
     mod tampering;

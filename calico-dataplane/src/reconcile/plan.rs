@@ -205,13 +205,13 @@ impl Plan<'_> {
         if sought || machine.retries.objects().any(|object| is_addition(machine, object)) {
             return;
         }
-        for difference in machine.chains.pending().filter(|difference| difference.desired.is_none()) {
-            let object = Object::Chain(difference.key.clone());
-            if self.may(&object) {
-                self.delta.chains_removed.push(difference.key.clone());
-                self.items.push(object);
-            }
-        }
+        let unwanted = machine.chains.pending().filter(|difference| difference.desired.is_none());
+        let chains: Vec<&ChainName> = unwanted.map(|difference| difference.key).collect();
+        let led_to = if chains.is_empty() { BTreeSet::new() } else { self.led_to() };
+        // Whatever refers to something goes before it: chains to maps, and maps to chains.
+        let (last, first): (Vec<&ChainName>, Vec<&ChainName>) =
+            chains.into_iter().partition(|name| led_to.contains(name));
+        first.into_iter().for_each(|name| self.remove_chain(name));
         for difference in machine.sets.pending().filter(|difference| difference.desired.is_none()) {
             let object = Object::Set(difference.key.clone());
             if self.may(&object) {
@@ -219,6 +219,21 @@ impl Plan<'_> {
                 self.items.push(object);
             }
         }
+        last.into_iter().for_each(|name| self.remove_chain(name));
+    }
+
+    fn remove_chain(&mut self, name: &ChainName) {
+        let object = Object::Chain(name.clone());
+        if self.may(&object) {
+            self.delta.chains_removed.push(name.clone());
+            self.items.push(object);
+        }
+    }
+
+    /// Chains to which elements lead that are there and are not wanted any more.
+    fn led_to(&self) -> BTreeSet<&ChainName> {
+        let gone = self.machine.elements.pending().filter(|difference| difference.desired.is_none());
+        gone.filter_map(|difference| difference.observed?.as_ref()?.target()).collect()
     }
 }
 

@@ -57,9 +57,9 @@ impl Host {
     }
 }
 
-#[test]
-fn the_kernel_takes_everything_and_nothing_remains() {
-    let otherwise = RenderConfig {
+/// Settings of which each renders something else than the default.
+pub(super) fn otherwise() -> RenderConfig {
+    RenderConfig {
         deny_action: DenyAction::Reject,
         flow_logs: true,
         log_rate: Some("10/minute".parse().unwrap()),
@@ -73,8 +73,12 @@ fn the_kernel_takes_everything_and_nothing_remains() {
         service_loops: ServiceLoops::Reject,
         floating_addresses: true,
         ..RenderConfig::default()
-    };
-    for config in [RenderConfig::default(), otherwise] {
+    }
+}
+
+#[test]
+fn the_kernel_takes_everything_and_nothing_remains() {
+    for config in [RenderConfig::default(), otherwise()] {
         in_namespace(async |dataplane| {
             let mut host = Host::start(config.clone(), dataplane).await;
             let before = open().observe().await.unwrap();
@@ -90,7 +94,8 @@ fn the_kernel_takes_everything_and_nothing_remains() {
     }
 }
 
-fn everything() -> [Vec<Event>; 2] {
+/// Everything at once, policies first.
+pub(super) fn everything() -> [Vec<Event>; 2] {
     let all = [Action::Log, Action::Pass, Action::Deny, Action::Allow].map(rule);
     let policies = ["a", "b"].map(|name| policy_event(name, all.to_vec(), all.to_vec()));
     let trial = Event::PolicySet { id: staged("tried"), rules: rules(all.to_vec(), all.to_vec()) };

@@ -7,7 +7,7 @@
 //!    anything any more that is to go; base chains that must hang elsewhere are deleted and added anew, as the kernel moves none;
 //! 2. sets, elements to remove, elements to add (new intervals may overlap old ones);
 //! 3. rules;
-//! 4. chains and sets to remove.
+//! 4. sets to remove, and then chains: elements of maps lead to chains, and what leads from chains to sets is gone already.
 //!
 //! Packets see all of it or nothing. Everything is written so that a second run changes nothing: adding what exists is no error to
 //! the kernel, a chain to remove is added first, and sets and elements are removed by `DESTROY` where the kernel knows it.
@@ -122,15 +122,15 @@ pub(crate) fn encode<'a>(
     for chain in &delta.chains_set {
         rule::rules(&mut batch, chain)?;
     }
+    let added: BTreeSet<&SetName> = delta.sets_added.iter().map(|decl| &decl.name).collect();
+    for name in delta.sets_removed.iter().filter(|name| !added.contains(name)) {
+        remove_set(&mut batch, name, dialect);
+    }
     for name in removed() {
         batch.message(uapi::DEL_CHAIN, 0, Subject::Chain(name), |w| {
             w.text(chain::TABLE, TABLE);
             w.text(chain::NAME, name.as_str());
         });
-    }
-    let added: BTreeSet<&SetName> = delta.sets_added.iter().map(|decl| &decl.name).collect();
-    for name in delta.sets_removed.iter().filter(|name| !added.contains(name)) {
-        remove_set(&mut batch, name, dialect);
     }
     batch.end()
 }
