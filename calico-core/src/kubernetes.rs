@@ -19,7 +19,8 @@ use crate::cni::pod_suffix;
 use crate::net::{Cidr, Protocol};
 use crate::resource::v1::{RuleOrigins, convert_kubernetes_policy};
 use crate::resource::{
-    Action, EndpointPort, Fault, Metadata, Object, ProfileSpec, Resource, Rule, WorkloadEndpointSpec,
+    Action, EndpointPort, Fault, Metadata, Object, ProfileSpec, Resource, Rule, SUBDOMAIN, WorkloadEndpointSpec,
+    is_subdomain,
 };
 use crate::service::{EndpointSlice, EndpointSliceKey};
 use crate::text::{Text, TextMap};
@@ -99,7 +100,7 @@ fn namespace(document: &Value) -> Result<Converted, Fault> {
 }
 
 fn service_account(document: &Value) -> Result<Converted, Fault> {
-    let (namespace, name) = (namespace_of(document), name(document)?);
+    let (namespace, name) = (namespace_of(document)?, name(document)?);
     Ok(Converted::Resource(profile(format!("ksa.{namespace}.{name}"), "pcsa.", name, &labels(document)?, false)))
 }
 
@@ -113,29 +114,30 @@ fn profile(profile: String, prefix: &str, name: &str, labels: &TextMap, allows: 
 }
 
 fn pod(document: &Value) -> Result<Converted, Fault> {
-    let text = |path: &str| document.pointer(path).and_then(Value::as_str).unwrap_or_default();
-    let (namespace, name) = (namespace_of(document), name(document)?);
+    let text = |path: &str| text(document, path);
+    let (namespace, name) = (namespace_of(document)?, name(document)?);
     let nothing = |why| Ok(Converted::Nothing(why));
     if document.pointer("/spec/hostNetwork").and_then(Value::as_bool) == Some(true) {
         return nothing("it is on its host's network");
     }
-    if text("/spec/nodeName").is_empty() {
+    let node = text("/spec/nodeName")?;
+    if node.is_empty() {
         return nothing("it is on no node (spec.nodeName)");
     }
-    if matches!(text("/status/phase"), "Failed" | "Succeeded" | "Completed") {
+    if matches!(text("/status/phase")?, "Failed" | "Succeeded" | "Completed") {
         return nothing("it has ended");
     }
     let ip_networks = addresses(document)?;
     if ip_networks.is_empty() {
         return nothing("it has no address (status.podIPs)");
     }
-    let account = text("/spec/serviceAccountName");
+    let account = text("/spec/serviceAccountName")?;
     let mut profiles: Vec<Text> = vec![format!("kns.{namespace}").into()];
     profiles.extend((!account.is_empty()).then(|| format!("ksa.{namespace}.{account}").into()));
     let interface = format!("{INTERFACE_PREFIX}{}", pod_suffix(namespace, name));
     let spec = WorkloadEndpointSpec {
         orchestrator: "k8s".into(),
-        node: text("/spec/nodeName").into(),
+        node: node.into(),
         pod: name.into(),
         endpoint: "eth0".into(),
         service_account_name: account.into(),
@@ -203,14 +205,33 @@ fn port(port: &Value) -> Option<EndpointPort> {
     Some(EndpointPort { name: name.into(), protocol, port: found, host_port, host_ip: Text::default() })
 }
 
-fn name(document: &Value) -> Result<&str, Fault> {
-    let name = document.pointer("/metadata/name").and_then(Value::as_str).filter(|name| !name.is_empty());
-    name.ok_or_else(|| Fault::missing("metadata.name"))
+/// Text, or none where there is nothing. YAML 1.1 takes `n` for a truth value and `1` for a number: to pass over those would lose what was
+/// written.
+fn text<'a>(document: &'a Value, path: &str) -> Result<&'a str, Fault> {
+    match document.pointer(path) {
+        None | Some(Value::Null) => Ok(""),
+        Some(Value::String(text)) => Ok(text),
+        Some(other) => {
+            let field = path.trim_start_matches('/').replace('/', ".");
+            Err(Fault::value(field, Some(other.to_string()), "text is wanted here: put it in quotes"))
+        }
+    }
 }
 
-fn namespace_of(document: &Value) -> &str {
-    let namespace = document.pointer("/metadata/namespace").and_then(Value::as_str);
-    namespace.filter(|namespace| !namespace.is_empty()).unwrap_or(DEFAULT_NAMESPACE)
+fn name(document: &Value) -> Result<&str, Fault> {
+    match text(document, "/metadata/name")? {
+        "" => Err(Fault::missing("metadata.name")),
+        name if is_subdomain(name) => Ok(name),
+        name => Err(Fault::value("metadata.name", Some(name.to_string()), SUBDOMAIN)),
+    }
+}
+
+fn namespace_of(document: &Value) -> Result<&str, Fault> {
+    match text(document, "/metadata/namespace")? {
+        "" => Ok(DEFAULT_NAMESPACE),
+        namespace if is_subdomain(namespace) => Ok(namespace),
+        namespace => Err(Fault::value("metadata.namespace", Some(namespace.to_string()), SUBDOMAIN)),
+    }
 }
 
 fn labels(document: &Value) -> Result<TextMap, Fault> {
@@ -282,6 +303,17 @@ mod tests {
             (pod(json!({"nodeName": "n"}), json!({})), "it has no address (status.podIPs)"),
         ] {
             assert_eq!(convert(&document), Some(Ok(Converted::Nothing(told))));
+        }
+        // As YAML 1.1 reads `nodeName: n`.
+        let faults = convert(&pod(json!({"nodeName": false}), json!({"podIP": "10.0.0.1"}))).unwrap().unwrap_err();
+        assert!(
+            faults[0].to_string().contains("spec.nodeName") && faults[0].to_string().contains("quotes"),
+            "{faults:?}"
+        );
+        for name in [json!("a\nb"), json!("A"), json!(5)] {
+            let document =
+                json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": {"nodeName": "n"}});
+            assert_eq!(convert(&document).unwrap().unwrap_err()[0].path, "metadata.name");
         }
         let odd = pod(json!({"nodeName": "n"}), json!({"podIPs": [{"ip": "x"}]}));
         assert!(convert(&odd).unwrap().is_err());
