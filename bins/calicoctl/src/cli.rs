@@ -137,7 +137,7 @@ pub(crate) struct WriteArgs {
     pub(crate) dry_run: bool,
 }
 
-#[derive(Debug, Clone, Args)]
+#[derive(Debug, Clone, Default, Args)]
 pub(crate) struct FileOptions {
     /// Read directories below directories too
     #[arg(short = 'R', long)]

@@ -14,6 +14,8 @@ pub(crate) enum Failure {
     Usage(String),
     /// Files that cannot be used; nothing was done.
     Input(Few<InputFault>),
+    /// Files that cannot be used, of a verb that changes nothing anyway.
+    Question(Few<InputFault>),
     /// Something else, in upstream's words.
     Message(String),
     /// `diff` found differences, and has printed them.
@@ -50,20 +52,23 @@ impl fmt::Display for Failure {
             Self::Message(message) => f.write_str(message),
             Self::Differs | Self::Unread => Ok(()),
             Self::Trouble(failure) => failure.fmt(f),
+            Self::Question(faults) => listed(faults, f),
             Self::Input(faults) => {
-                for (index, fault) in faults.kept().iter().enumerate() {
-                    if index > 0 {
-                        writeln!(f)?;
-                    }
-                    write!(f, "{fault}")?;
-                }
-                if faults.more() > 0 {
-                    write!(f, "\n… and {} more", faults.more())?;
-                }
+                listed(faults, f)?;
                 write!(f, "\nNothing was changed.")
             }
         }
     }
+}
+
+fn listed(faults: &Few<InputFault>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    for (index, fault) in faults.kept().iter().enumerate() {
+        if index > 0 {
+            writeln!(f)?;
+        }
+        write!(f, "{fault}")?;
+    }
+    if faults.more() > 0 { write!(f, "\n… and {} more", faults.more()) } else { Ok(()) }
 }
 
 impl fmt::Display for InputFault {
@@ -107,7 +112,16 @@ impl Failure {
         match self {
             // As diff(1): one means differences, and two that it is not known whether there are any.
             Self::Usage(_) | Self::Trouble(_) => Exit::Usage,
-            Self::Input(_) | Self::Message(_) | Self::Differs | Self::Unread => Exit::Failure,
+            Self::Input(_) | Self::Question(_) | Self::Message(_) | Self::Differs | Self::Unread => Exit::Failure,
+        }
+    }
+
+    /// The same of a verb that changes nothing: that needs not be said.
+    pub(crate) fn of_question(self) -> Self {
+        match self {
+            Self::Input(faults) => Self::Question(faults),
+            Self::Trouble(failure) => Self::Trouble(Box::new(failure.of_question())),
+            other => other,
         }
     }
 

@@ -44,6 +44,8 @@ pub struct Io<'a> {
     pub stderr: &'a mut dyn Write,
     /// Whether a person reads standard output: colours are for terminals.
     pub is_terminal: bool,
+    /// Whether a person reads standard error: so does how far long work is.
+    pub is_watched: bool,
     /// The datastore to use; none means the one that the configuration chooses.
     pub store: Option<Arc<dyn Datastore>>,
     /// For times of creation.
@@ -77,8 +79,9 @@ pub fn run(args: impl IntoIterator<Item = OsString>, io: Io<'_>) -> Exit {
             return Exit::Failure;
         }
     };
-    let Io { sources, stdin, stdout, stderr, is_terminal, store, clock, ids } = io;
-    let mut context = command::Context { sources, stdin, stdout, stderr, is_terminal, store, clock, ids, absent: None };
+    let Io { sources, stdin, stdout, stderr, is_terminal, is_watched, store, clock, ids } = io;
+    let mut context =
+        command::Context { sources, stdin, stdout, stderr, is_terminal, is_watched, store, clock, ids, absent: None };
     let outcome = runtime.block_on(command::run(cli, &mut context));
     // What comes behind the last line's end is still in the stream's buffer.
     let flushed = context.stdout.flush().map_err(Failure::from);
@@ -113,6 +116,7 @@ pub fn run_process(args: impl IntoIterator<Item = OsString>) -> Exit {
         stdout: &mut std::io::stdout(),
         stderr: &mut std::io::stderr(),
         is_terminal: std::io::stdout().is_terminal(),
+        is_watched: std::io::stderr().is_terminal(),
         store: None,
         clock: Arc::new(SystemClock),
         ids: Arc::new(ids),
@@ -165,6 +169,7 @@ mod tests {
             stdout,
             stderr: &mut stderr,
             is_terminal: false,
+            is_watched: false,
             store: Some(Arc::new(calico_datastore::memory::MemoryStore::new())),
             clock: Arc::new(SystemClock),
             ids: Arc::new(SystemIds::open().unwrap()),

@@ -37,6 +37,7 @@ pub(crate) struct Context<'a> {
     pub(crate) stdout: &'a mut dyn Write,
     pub(crate) stderr: &'a mut dyn Write,
     pub(crate) is_terminal: bool,
+    pub(crate) is_watched: bool,
     pub(crate) store: Option<Arc<dyn Datastore>>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) ids: Arc<dyn IdSource>,

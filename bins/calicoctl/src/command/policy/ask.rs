@@ -50,9 +50,10 @@ impl Answer {
             Party::HostEndpoint { key, .. } => Some(key),
             _ => None,
         };
-        model.enter(party.node().unwrap_or_default(), given, uplink());
+        let host = party.node().unwrap_or_default();
+        model.enter(host, given, uplink());
         let passage = Passage { from, to, arriving: *flow, flow: *flow, state: ConnState::New };
-        let found = model.state.passage(&model.settings, &passage);
+        let found = model.state.passage(model.settings_of(host), &passage);
         self.decision = self.decision.max(found.decision);
         let node = party.node().map(str::to_owned);
         self.ends.extend(found.ends.into_iter().map(|end| Asked { node: node.clone(), end }));

@@ -5,21 +5,24 @@ use std::sync::Arc;
 
 use calico_core::calc::event::{ActiveEntity, ActiveRules, EndpointId, PolicyId, ProfileId, SetId, Stack};
 use calico_core::resource::{Kind, PolicyType, ResourceKey};
+use calico_core::service::EndpointSliceKey;
 use serde_json::{Value, json};
 use similar::{Algorithm, DiffOp, capture_diff_slices};
 
 use super::diff::essence;
+use super::hosts::Setting;
 use super::model::Model;
 use super::{words, written};
 
-/// A resource that is new or another one.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// A resource that is new, gone or another one.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Changed {
     /// None for a slice of a service.
     pub(super) key: Option<ResourceKey>,
     pub(super) kind: String,
     pub(super) name: String,
     pub(super) is_new: bool,
+    pub(super) is_gone: bool,
     pub(super) is_staged: bool,
     /// Fields of the specification, and `labels`, that are others. Rules are told for themselves.
     pub(super) fields: Vec<String>,
@@ -58,22 +61,57 @@ pub(super) fn resources(before: &Model, after: &Model) -> Vec<Changed> {
         if now == then {
             continue;
         }
-        let is_staged = PolicyId(key.clone()).is_staged();
         let fields = if former.is_some() { fields(&then, &now) } else { Vec::new() };
-        let (kind, name) = words::object(key);
-        let name = if key.kind() == Kind::WorkloadEndpoint { after.names.name(key) } else { name };
-        found.push(Changed { key: Some(key.clone()), kind, name, is_new: former.is_none(), is_staged, fields });
+        found.push(Changed { is_new: former.is_none(), fields, ..Changed::of(key, after) });
     }
-    let slices = after.picture.slices.iter().filter(|(key, slice)| before.picture.slices.get(key) != Some(slice));
-    found.extend(slices.map(|(key, _)| Changed {
-        key: None,
+    let gone = before.picture.resources.keys().filter(|key| !after.picture.resources.contains_key(*key));
+    found.extend(gone.map(|key| Changed { is_gone: true, ..Changed::of(key, before) }));
+    let [then, now] = [&before.picture.slices, &after.picture.slices];
+    let slice = |key: &EndpointSliceKey| Changed {
         kind: "EndpointSlice".into(),
         name: format!("{}/{}", key.namespace, key.name),
-        is_new: !before.picture.slices.contains_key(key),
-        is_staged: false,
-        fields: Vec::new(),
-    }));
+        is_new: !then.contains_key(key),
+        is_gone: !now.contains_key(key),
+        ..Changed::default()
+    };
+    found.extend(now.iter().filter(|(key, one)| then.get(*key) != Some(*one)).map(|(key, _)| slice(key)));
+    found.extend(then.keys().filter(|key| !now.contains_key(*key)).map(slice));
     found
+}
+
+/// A setting of hosts that would be another one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct SettingChange {
+    /// None: of all hosts that have none of their own.
+    pub(super) node: Option<String>,
+    pub(super) setting: Setting,
+    pub(super) before: String,
+    pub(super) after: String,
+}
+
+/// Settings that decide about flows and would be others.
+pub(super) fn settings(before: &Model, after: &Model) -> Vec<SettingChange> {
+    let nodes: BTreeSet<&str> = before.settings.nodes().chain(after.settings.nodes()).collect();
+    let mut found = Vec::new();
+    for node in std::iter::once(None).chain(nodes.into_iter().map(Some)) {
+        let of = |model: &Model, setting: Setting| {
+            let settings = node.map_or_else(|| model.settings.common(), |node| model.settings.of_node(node));
+            setting.value(settings)
+        };
+        for setting in Setting::ALL {
+            let (then, now) = (of(before, setting), of(after, setting));
+            if then != now {
+                found.push(SettingChange { node: node.map(str::to_owned), setting, before: then, after: now });
+            }
+        }
+    }
+    found
+}
+
+impl SettingChange {
+    pub(super) fn json(&self) -> Value {
+        json!({ "node": self.node, "setting": self.setting.name(), "before": self.before, "after": self.after })
+    }
 }
 
 fn fields(then: &Value, now: &Value) -> Vec<String> {
@@ -204,8 +242,18 @@ fn sets(rules: &ActiveRules) -> impl Iterator<Item = SetId> {
 }
 
 impl Changed {
+    fn of(key: &ResourceKey, model: &Model) -> Self {
+        let (kind, name) = words::object(key);
+        let name = if key.kind() == Kind::WorkloadEndpoint { model.names.name(key) } else { name };
+        Self { key: Some(key.clone()), kind, name, is_staged: PolicyId(key.clone()).is_staged(), ..Self::default() }
+    }
+
     pub(super) fn json(&self) -> Value {
-        let change = if self.is_new { "new" } else { "changed" };
+        let change = match (self.is_new, self.is_gone) {
+            (true, _) => "new",
+            (_, true) => "gone",
+            _ => "changed",
+        };
         json!({ "kind": self.kind, "name": self.name, "change": change, "fields": self.fields })
     }
 }

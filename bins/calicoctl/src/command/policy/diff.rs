@@ -4,35 +4,49 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use calico_core::resource::{Kind, Resource, ResourceKey};
+use calico_core::kubernetes::POLICY_PREFIX;
+use calico_core::resource::{Kind, Resource, ResourceKey, Scope};
 use calico_datastore::client::Intent;
 use clap::{ArgAction, Args};
 use serde_json::{Value, json};
 
 use super::Form;
-use super::change::{self, Changed, RuleChange, Touched};
-use super::flows::{self, FlowChange, Flows};
+use super::change::{self, Changed, RuleChange, SettingChange, Touched};
+use super::flows::{self, Flows};
 use super::model::Model;
 use super::paint::{Page, Style};
 use super::picture::{Manifests, Picture};
 use super::progress::Progress;
 use super::traffic::Traffic;
+use super::words;
 use crate::cli::FileOptions;
-use crate::command::Context;
+use crate::command::{self, Context};
 use crate::failure::Failure;
+use crate::input::DEFAULT_NAMESPACE;
 use crate::rehearse;
 
 /// What there is to know beyond the options.
 pub(crate) const HELP: &str = "\
-The files are checked as apply does it, and nothing is written. Flows are asked about between all
-endpoints that the change touches and everybody: endpoints, an address of each prefix that rules or
-network sets name, and one that nobody names (\"elsewhere\"). Traffic is each port at which a rule
-in force begins or ends to match, and one other (\"other tcp\"), unless --ports gives it.
+The files are checked as apply does it, and nothing is written. What goes is named with --delete,
+or, of two directories, by what the second does not name any more (--replace-all).
+
+Compared are all flows that the rules could tell apart: between the endpoints that the change
+touches and everybody else (endpoints, an address of each prefix that rules or network sets name,
+and one that nobody names: \"elsewhere\"), of each sort of traffic: every interval of ports between
+the ends of ranges that rules name, source ports, types and codes of ICMP, protocols, and what
+nobody names (\"other tcp\", \"other protocols\"). --ports chooses other traffic. What is left out is
+said. Settings of hosts (FelixConfiguration default and node.NAME) that decide about flows are
+part of it. Staged policies decide nothing.
 
 Examples:
   calicoctl policy diff -f new.yaml
   calicoctl policy diff -f new.yaml --ports tcp/5432,udp/53 -o json
+  calicoctl policy diff --delete gnp/lockdown --delete np/shop/db
   calicoctl policy diff --base cluster/ -f new.yaml
+  calicoctl policy diff --base main/ -f branch/ --replace-all
+
+In json and yaml, flows are told for ends that are alike: each of \"from\" with each of \"to\", no
+end with itself.
 
 Exit codes: 0 nothing would change, 1 something would, 2 wrong usage or any failure.";
 
@@ -40,8 +54,14 @@ Exit codes: 0 nothing would change, 1 something would, 2 wrong usage or any fail
 #[derive(Debug, Clone, Args)]
 pub(crate) struct PolicyDiffArgs {
     /// The change: file or directory as for apply, or - for standard input; may be repeated
-    #[arg(short = 'f', long = "filename", value_name = "FILE", required = true, action = ArgAction::Append)]
+    #[arg(short = 'f', long = "filename", value_name = "FILE", required_unless_present = "delete", action = ArgAction::Append)]
     files: Vec<PathBuf>,
+    /// What goes: KIND/NAME or KIND/NAMESPACE/NAME (knp for a NetworkPolicy of Kubernetes); may be repeated
+    #[arg(long, value_name = "OBJECT", action = ArgAction::Append)]
+    delete: Vec<String>,
+    /// The files are all that there is: what they do not name goes
+    #[arg(long, requires = "base", conflicts_with = "delete")]
+    replace_all: bool,
     /// File or directory to compare with instead of the datastore; may be repeated
     #[arg(long, value_name = "FILE", action = ArgAction::Append)]
     base: Vec<PathBuf>,
@@ -59,6 +79,7 @@ pub(crate) struct PolicyDiffArgs {
 #[derive(Debug, Default)]
 struct Difference {
     resources: Vec<Changed>,
+    settings: Vec<SettingChange>,
     rules: Vec<RuleChange>,
     endpoints: Vec<Touched>,
     /// Endpoints there are, after the change.
@@ -87,6 +108,32 @@ async fn difference(
     config: Option<&Path>,
     context: &mut Context<'_>,
 ) -> Result<Difference, Failure> {
+    let (before, after) = pictures(args, config, context).await?;
+    let (before, after) = (Model::of(before), Model::of(after));
+    let resources = change::resources(&before, &after);
+    warn(&resources, &after, context);
+    if resources.is_empty() {
+        return Ok(Difference::default());
+    }
+    let endpoints = change::endpoints(&before, &after);
+    let rules = change::rules(&before, &after, &resources);
+    let flows = flows::changes(&before, &after, &endpoints, &args.ports, &mut Progress::new(context));
+    let settings = change::settings(&before, &after);
+    let all = after.state.endpoints.len() + after.host_endpoints.len();
+    Ok(Difference { resources, settings, rules, endpoints, all, flows })
+}
+
+/// What there is, and what there would be.
+async fn pictures(
+    args: &PolicyDiffArgs,
+    config: Option<&Path>,
+    context: &mut Context<'_>,
+) -> Result<(Picture, Picture), Failure> {
+    if args.replace_all {
+        let before = Picture::offline(&args.base, &args.options, context).await?;
+        let after = Picture::offline(&args.files, &args.options, context).await?;
+        return Ok((before, after));
+    }
     let (before, manifests) = if args.base.is_empty() {
         let client = context.client(config).await?;
         let mut manifests = Manifests::read(&args.files, &args.options, Some(&client), context).await?;
@@ -103,22 +150,34 @@ async fn difference(
         (before, Manifests::read(&args.files, &args.options, None, context).await?)
     };
     let mut after = before.clone();
+    for text in &args.delete {
+        let key = named(text, args.options.namespace().unwrap_or(DEFAULT_NAMESPACE))?;
+        if after.resources.remove(&key).is_none() {
+            return Err(Failure::message(format_args!(
+                "--delete {text}: there is no such object ({})",
+                words::named(&key)
+            )));
+        }
+        after.origins.remove(&key);
+    }
     after.apply(manifests, context)?;
-    let mut before = Model::of(before);
-    let mut after = Model::of(after);
-    let resources = change::resources(&before, &after);
-    warn(&resources, &after, context);
-    if resources.is_empty() {
-        return Ok(Difference::default());
-    }
-    let endpoints = change::endpoints(&before, &after);
-    let rules = change::rules(&before, &after, &resources);
-    let flows = flows::changes(&mut before, &mut after, &endpoints, &args.ports, &mut Progress::new(context));
-    if flows.is_partial {
-        context.tell("info: rules name more ports or prefixes than are asked about; --ports chooses the traffic");
-    }
-    let all = after.state.endpoints.len() + after.host_endpoints.len();
-    Ok(Difference { resources, rules, endpoints, all, flows })
+    Ok((before, after))
+}
+
+/// The object that `--delete` names.
+fn named(text: &str, namespace: &str) -> Result<ResourceKey, Failure> {
+    let usage = || Failure::Usage(format!("--delete {text}: give KIND/NAME or KIND/NAMESPACE/NAME, as in np/shop/db"));
+    let (kind, rest) = text.split_once('/').filter(|(_, rest)| !rest.is_empty()).ok_or_else(usage)?;
+    let is_kubernetes = matches!(kind.to_ascii_lowercase().as_str(), "knp" | "kubernetesnetworkpolicy");
+    let kind = if is_kubernetes { Kind::NetworkPolicy } else { command::kind(kind)? };
+    let (namespace, name) = match (kind.scope(), rest.split_once('/')) {
+        (Scope::Cluster, None) => return Ok(ResourceKey::cluster(kind, rest)),
+        (Scope::Cluster, Some(_)) => return Err(Failure::Usage(format!("--delete {text}: {kind} is not namespaced"))),
+        (Scope::Namespaced, None) => (namespace, rest),
+        (Scope::Namespaced, Some(found)) => found,
+    };
+    let prefix = if is_kubernetes { POLICY_PREFIX } else { "" };
+    Ok(ResourceKey::namespaced(kind, namespace, &format!("{prefix}{name}")))
 }
 
 /// Of what is wrong with the changed objects, and of kinds that decide no flow.
@@ -134,6 +193,12 @@ fn warn(resources: &[Changed], after: &Model, context: &mut Context<'_>) {
         .filter_map(|changed| after.picture.resources.get(changed.key.as_ref()?)?.tier().map(str::to_owned))
         .filter(|tier| !after.picture.resources.contains_key(&ResourceKey::cluster(Kind::Tier, tier)))
         .collect();
+    if resources.iter().any(|changed| changed.key.as_ref().is_some_and(|key| key.kind() == Kind::FelixConfiguration)) {
+        context.tell(
+            "warning: FelixConfiguration: agents of this version take their settings from their environment (FELIX_…) alone; what is told \
+             here holds where that says the same",
+        );
+    }
     for tier in missing {
         context.tell(&format!("warning: Tier {tier} does not exist: apply would refuse its policies"));
     }
@@ -142,10 +207,12 @@ fn warn(resources: &[Changed], after: &Model, context: &mut Context<'_>) {
 impl Difference {
     fn json(&self) -> Value {
         json!({
+            "settings": self.settings.iter().map(SettingChange::json).collect::<Vec<_>>(),
             "resources": self.resources.iter().map(Changed::json).collect::<Vec<_>>(),
             "rules": self.rules.iter().map(RuleChange::json).collect::<Vec<_>>(),
             "endpoints": self.endpoints.iter().map(Touched::json).collect::<Vec<_>>(),
-            "flows": self.flows.changes.iter().map(FlowChange::json).collect::<Vec<_>>(),
+            "flows": self.flows.json(),
+            "notCompared": self.flows.left_out,
         })
     }
 
@@ -165,6 +232,15 @@ impl Difference {
                 page.line(2, &[(style, sign), (style, &rule.path), (style, "  "), (style, &rule.text)]);
             }
         }
+        if !self.settings.is_empty() {
+            page.blank();
+            page.line(0, &[(Style::Bold, "Settings of hosts:")]);
+        }
+        for change in &self.settings {
+            let whose = change.node.as_ref().map_or_else(String::new, |node| format!(" of {node}"));
+            let line = format!("{}{whose}: {} → {}", change.setting.name(), change.before, change.after);
+            page.line(2, &[(Style::Plain, &line)]);
+        }
         page.blank();
         let count = format!("Endpoints touched: {} of {}", self.endpoints.len(), self.all);
         page.line(0, &[(Style::Bold, &count)]);
@@ -176,7 +252,7 @@ impl Difference {
             page.line(2, &[(Style::Dim, &format!("and {} more", self.endpoints.len() - SHOWN))]);
         }
         page.blank();
-        flows::text(&self.flows, &mut page);
+        self.flows.text(&mut page);
         page.into_text()
     }
 }
@@ -185,9 +261,10 @@ impl Changed {
     fn described(&self) -> String {
         let fields = if self.fields.is_empty() { String::new() } else { format!(" ({})", self.fields.join(", ")) };
         let staged = if self.is_staged { "; it is staged, and decides nothing" } else { "" };
-        match self.is_new {
-            true => format!(": new{staged}"),
-            false => format!(": changed{fields}{staged}"),
+        match (self.is_new, self.is_gone) {
+            (true, _) => format!(": new{staged}"),
+            (_, true) => format!(": gone{staged}"),
+            _ => format!(": changed{fields}{staged}"),
         }
     }
 }

@@ -1,22 +1,24 @@
 //! `policy explain`: one flow, and why.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use calico_core::flow::{Decision, Flow};
 use calico_core::net::Family;
 use calico_core::resource::{Action, DefaultAction, PolicyType};
-use calico_core::verdict::Stage;
+use calico_core::verdict::{Encapsulation, Stage, Step};
 use clap::{ArgAction, Args};
 use serde_json::{Value, json};
 
 use super::ask::{self, Answer, Asked};
+use super::hosts::Setting;
 use super::model::Model;
 use super::names::{Meant, Party};
 use super::paint::{Page, Style};
 use super::steps::{self, Shown, What};
 use super::traffic::{self, TrafficArgs};
 use super::written::Written;
-use super::{Form, words};
+use super::{FelixArgs, Form, words};
 use crate::cli::FileOptions;
 use crate::command::Context;
 use crate::failure::Failure;
@@ -25,8 +27,11 @@ use crate::failure::Failure;
 pub(crate) const HELP: &str = "\
 Ends are workloads (NAMESPACE/WORKLOAD, where a pod's name may lack its last parts), host endpoints
 (hep/NAME) or addresses. The answer is that of the dataplane's own engine: for each end the tiers,
-policies and profiles in order, the rule that matched with its place in the document, and where none
-did, why not.
+policies and profiles in order, the rule that matched with its place in the document, and where
+none did, why not. Policies that are staged say what they would do.
+
+Policy does not see services: hosts translate their addresses to those of endpoints before it is
+asked. Name an endpoint behind the service.
 
 Examples:
   calicoctl policy explain --from shop/web --to shop/db:5432
@@ -35,8 +40,9 @@ Examples:
   calicoctl policy explain -f cluster/ -f policy.yaml --from shop/web --to shop/db:5432
 
 With -f nothing but the files counts: resources of Calico, and of Kubernetes NetworkPolicy,
-Namespace, ServiceAccount, Pod and EndpointSlice. Settings of hosts are those of the
-FelixConfiguration \"default\".
+Namespace, ServiceAccount, Pod and EndpointSlice. Settings of hosts are those of FelixConfiguration
+default and, over it, node.NAME; where one decided, it is said which and where it is from, for
+agents of this version take theirs from their environment (FELIX_...) alone.
 
 Exit codes: 0 whatever the verdict, 1 failure, 2 wrong usage.";
 
@@ -56,6 +62,8 @@ pub(crate) struct ExplainArgs {
     files: Vec<PathBuf>,
     #[command(flatten)]
     options: FileOptions,
+    #[command(flatten)]
+    felix: FelixArgs,
     /// Form of the output
     #[arg(short, long, value_enum, default_value_t = Form::Table)]
     output: Form,
@@ -76,7 +84,7 @@ pub(super) async fn explain(
     config: Option<&Path>,
     context: &mut Context<'_>,
 ) -> Result<(), Failure> {
-    let mut model = super::model(&args.files, &args.options, config, context).await?;
+    let mut model = super::model(&args.files, &args.felix, &args.options, config, context).await?;
     let from = model.names.resolve("--from", &args.from)?;
     let to = model.names.resolve("--to", &args.to)?;
     if from.port.is_some() {
@@ -99,9 +107,9 @@ pub(super) async fn explain(
             "which interface of {node} it passes is not known here: of its host endpoints only * counts"
         ));
     }
-    if answer.ends.is_empty() {
-        remarks.push("no policy of this cluster sees this flow: neither end is an endpoint that it knows".into());
-    }
+    remarks.extend(unseen(&model, &from.party, &to.party, &answer));
+    remarks.extend(service(&model, &flow));
+    remarks.extend(answer.ends.iter().flat_map(|asked| assumed(&model, asked)).collect::<BTreeSet<_>>());
     let explained = Explained { model: &model, from: &from, to: &to, flow, answer, remarks };
     let text = match args.output {
         Form::Table => explained.text(super::has_colours(context)),
@@ -110,6 +118,67 @@ pub(super) async fn explain(
     };
     context.stdout.write_all(text.as_bytes())?;
     Ok(())
+}
+
+/// Why nobody was asked.
+fn unseen(model: &Model, from: &Party, to: &Party, answer: &Answer) -> Option<String> {
+    if !answer.ends.is_empty() {
+        return None;
+    }
+    Some(match (from.node(), to.node()) {
+        (Some(one), Some(other)) if one == other => {
+            format!(
+                "no policy is asked: both ends are the host {one} itself, and what stays on a host meets no host endpoint"
+            )
+        }
+        (None, None) => "no policy of this cluster sees this flow: neither end is an endpoint that it knows".into(),
+        (one, other) => {
+            let hosts: BTreeSet<&str> =
+                one.into_iter().chain(other).filter(|node| model.uplink(node, None).is_none()).collect();
+            let hosts: Vec<_> = hosts.into_iter().collect();
+            format!("no policy is asked: {} has no host endpoint for it", hosts.join(", "))
+        }
+    })
+}
+
+/// Of an address that is no end of any flow that policy sees.
+fn service(model: &Model, flow: &Flow) -> Option<String> {
+    let is_service = model.state.network.services.iter().any(|net| net.contains(flow.destination));
+    is_service.then(|| {
+        format!(
+            "{} is an address of services: hosts translate it to an endpoint behind the service before policy is asked; ask for one of those",
+            flow.destination
+        )
+    })
+}
+
+/// Settings that decided, and where they are from.
+fn assumed(model: &Model, asked: &Asked) -> Vec<String> {
+    let node = asked.node.as_deref().unwrap_or_default();
+    let setting = |step: &Step| match (step, asked.end.direction) {
+        (Step::EndpointToHost(_), _) => Some(Setting::EndpointToHost),
+        (Step::Failsafe, PolicyType::Ingress) => Some(Setting::FailsafesIn),
+        (Step::Failsafe, PolicyType::Egress) => Some(Setting::FailsafesOut),
+        (Step::Encapsulated(Encapsulation::Vxlan), _) => Some(Setting::VxlanAllowed),
+        (Step::Encapsulated(Encapsulation::IpIp), _) => Some(Setting::IpIpAllowed),
+        (Step::ServiceLoop, _) => Some(Setting::ServiceLoops),
+        _ => None,
+    };
+    let told = |setting: Setting| {
+        let (name, value) = (setting.name(), setting.value(model.settings_of(node)));
+        match model.settings.giver(node, setting) {
+            Some(giver) => format!(
+                "{name} of {node} is taken to be {value}, as FelixConfiguration {giver} says; agents of this version take it from their \
+                 environment alone (FELIX_{})",
+                name.to_ascii_uppercase()
+            ),
+            None => format!(
+                "{name} of {node} is taken to be the default, {value}; its agent's environment (FELIX_{}) may say otherwise",
+                name.to_ascii_uppercase()
+            ),
+        }
+    };
+    asked.end.verdict.steps.iter().filter_map(setting).map(told).collect()
 }
 
 /// The flow in each family that both ends have, IPv4 first.
@@ -264,8 +333,9 @@ fn step_text(step: &Shown, margin: usize, page: &mut Page) {
             };
             rule(mark, written, &mut matched.iter().chain(&written.problem));
         }
-        What::NoMatch { tried, .. } if tried.is_empty() => {
-            page.line(margin + 2, &[(Style::Dim, "it has no rules for this direction")]);
+        What::NoMatch { tried, is_staged } if tried.is_empty() => {
+            let staged = if *is_staged { "; it is staged" } else { "" };
+            page.line(margin + 2, &[(Style::Dim, "it has no rules for this direction"), (Style::Dim, staged)]);
         }
         What::NoMatch { tried, is_staged } => {
             let mark = if *is_staged { "would not match" } else { "no match" };
@@ -273,6 +343,13 @@ fn step_text(step: &Shown, margin: usize, page: &mut Page) {
                 .iter()
                 .for_each(|tried| rule((Style::Dim, mark), &tried.written, &mut std::iter::once(&tried.because)));
         }
+        What::WouldEndTier => page.line(
+            margin,
+            &[
+                (Style::Odd, "would deny"),
+                (Style::Plain, "  were its staged policies enforced, the end of the tier would deny"),
+            ],
+        ),
         What::EndOfTier(DefaultAction::Pass) => {
             page.line(
                 margin,

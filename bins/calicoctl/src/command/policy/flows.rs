@@ -1,154 +1,198 @@
-//! Flows whose verdict a change would turn.
+//! Flows whose verdict a change would turn: classes of ends that are alike on both sides of it, compared with each other.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use calico_core::calc::event::Member;
+use calico_core::calc::event::EndpointId;
 use calico_core::flow::Decision;
-use calico_core::net::{Cidr, Family};
+use calico_core::net::Family;
 use calico_core::resource::ResourceKey;
+use calico_core::verdict::Node;
 use serde_json::{Value, json};
 
 use super::change::Touched;
+use super::classes::{self, Decisions};
 use super::grid::common;
 use super::matrix::End;
 use super::model::Model;
 use super::names::Party;
 use super::paint::{Page, Style};
-use super::ports::Sample;
 use super::progress::Progress;
-use super::quick::{Quick, QuickAsker};
-use super::traffic::Traffic;
-use super::{alike, ports, steps};
+use super::samples::{self, Sample};
+use super::traffic::{Services, Traffic};
+use super::{outside, steps};
 
-/// Most prefixes that are asked about.
-const PREFIXES: usize = 40;
-
-/// A flow that would be decided otherwise.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct FlowChange {
-    pub(super) from: String,
-    pub(super) to: String,
-    pub(super) sample: Sample,
-    pub(super) family: Family,
-    pub(super) before: Option<Decision>,
-    pub(super) after: Option<Decision>,
-}
-
-/// What was found.
-#[derive(Debug, Default)]
-pub(super) struct Flows {
-    pub(super) changes: Vec<FlowChange>,
-    /// The traffic that was asked about.
-    pub(super) samples: BTreeSet<Sample>,
-    /// Whether there was more to ask about than was asked.
-    pub(super) is_partial: bool,
-}
-
-pub(super) fn changes(
-    before: &mut Model,
-    after: &mut Model,
-    touched: &[Touched],
-    given: &[Traffic],
-    progress: &mut Progress<'_>,
-) -> Flows {
-    let mut flows = Flows::default();
-    let samples = if given.is_empty() {
-        let found = ports::boundaries(&[before, after]);
-        flows.is_partial = found.is_partial;
-        found.samples
-    } else {
-        given.iter().map(|traffic| Sample { traffic: *traffic, is_other: false }).collect()
-    };
-    flows.samples.extend(&samples);
-    let (others, is_partial) = others(&[before, after]);
-    flows.is_partial |= is_partial;
-    let mut ends = workloads(before, after);
-    ends.extend(others);
-    let parties: Vec<&Party> = ends.iter().map(|end| &end.party).collect();
-    let classes = alike::classes(&[before, after], &parties);
-    let concerned = |end: &End, of: fn(&Touched) -> bool| match &end.party {
-        Party::Workload { key, .. } | Party::HostEndpoint { key, .. } => {
-            touched.iter().any(|one| one.key == *key && of(one))
-        }
-        _ => false,
-    };
-    let leaves: Vec<bool> = ends.iter().map(|end| concerned(end, |one| one.egress)).collect();
-    let comes: Vec<bool> = ends.iter().map(|end| concerned(end, |one| one.ingress)).collect();
-    let (then, now) = (Quick::of(before), Quick::of(after));
-    let mut askers = [then.asker(), now.asker()];
-    let mut known: HashMap<(usize, usize, bool), Vec<Turn>> = HashMap::new();
-    for (from_index, from) in ends.iter().enumerate() {
-        progress.tell(from_index, ends.len());
-        for (to_index, to) in ends.iter().enumerate() {
-            let is_same = from_index == to_index;
-            let leaves = leaves.get(from_index).copied().unwrap_or_default();
-            if is_same || !(leaves || comes.get(to_index).copied().unwrap_or_default()) {
-                continue;
-            }
-            let (Some(of_from), Some(of_to)) = (classes.get(from_index), classes.get(to_index)) else { continue };
-            let turns = known
-                .entry((*of_from, *of_to, is_same))
-                .or_insert_with(|| turns([&mut *before, &mut *after], &mut askers, [&from.party, &to.party], &samples));
-            flows.changes.extend(turns.iter().map(|turn| FlowChange {
-                from: from.name.clone(),
-                to: to.name.clone(),
-                sample: turn.sample,
-                family: turn.family,
-                before: turn.before,
-                after: turn.after,
-            }));
-        }
-    }
-    progress.end();
-    flows
-}
-
-/// A verdict that would be another one.
-#[derive(Debug, Clone, Copy)]
+/// Flows between ends that are alike, decided otherwise.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Turn {
-    sample: Sample,
+    /// Class.
+    from: usize,
+    to: usize,
+    /// Place of the sample.
+    sample: usize,
     family: Family,
     before: Option<Decision>,
     after: Option<Decision>,
 }
 
-fn turns(
-    [before, after]: [&mut Model; 2],
-    [then_asker, now_asker]: &mut [QuickAsker<'_>; 2],
-    [from, to]: [&Party; 2],
-    samples: &[Sample],
-) -> Vec<Turn> {
+/// What was found.
+#[derive(Debug, Default)]
+pub(super) struct Flows {
+    ends: Vec<End>,
+    /// Ends that are alike, by their place.
+    classes: Vec<Vec<usize>>,
+    samples: Vec<Sample>,
+    turns: Vec<Turn>,
+    /// What was not asked about, and why.
+    pub(super) left_out: Vec<String>,
+}
+
+pub(super) fn changes(
+    before: &Model,
+    after: &Model,
+    touched: &[Touched],
+    given: &[Traffic],
+    progress: &mut Progress<'_>,
+) -> Flows {
+    let mut flows = Flows::default();
+    if given.is_empty() {
+        let found = samples::all(&[before, after]);
+        (flows.samples, flows.left_out) = (found.list, found.left_out);
+    } else {
+        flows.samples.extend(given.iter().copied().map(Sample::given));
+    }
+    flows.ends = endpoints(before, after);
+    flows.ends.extend(outside::others(&[before, after]));
+    let services = Services::of(flows.samples.iter().map(|sample| sample.traffic));
+    let nodes = [before, after].map(|model| -> Vec<Option<Node>> {
+        flows.ends.iter().map(|end| in_model(model, &end.party).map(|party| model.node(&party))).collect()
+    });
+    let [then, now] = &nodes;
+    let classes = classes::classes(&[(before, then), (after, now)], &services.list);
+    for (end, class) in classes.iter().enumerate() {
+        if flows.classes.len() <= *class {
+            flows.classes.push(Vec::new());
+        }
+        if let Some(members) = flows.classes.get_mut(*class) {
+            members.push(end);
+        }
+    }
+    let concerned = Concerned::of(before, after, touched);
+    let of_class = |of: fn([bool; 2]) -> bool| -> Vec<bool> {
+        let concerns = |end: &usize| {
+            let node = |nodes: &[Option<Node>]| nodes.get(*end).cloned().flatten();
+            flows.ends.get(*end).is_some_and(|one| of(concerned.ends([node(then), node(now)], &one.party)))
+        };
+        flows.classes.iter().map(|members| members.iter().any(concerns)).collect()
+    };
+    let (leaves, comes) = (of_class(|[leaves, _]| leaves), of_class(|[_, comes]| comes));
+    let stand_ins = |nodes: &[Option<Node>]| -> Vec<Option<Node>> {
+        flows.classes.iter().map(|members| nodes.get(*members.first()?)?.clone()).collect()
+    };
+    let comparison =
+        Comparison { models: [before, after], nodes: [stand_ins(then), stand_ins(now)], services: &services };
+    let (all, coming): (Vec<usize>, Vec<usize>) =
+        ((0..flows.classes.len()).collect(), (0..flows.classes.len()).filter(|class| is(&comes, *class)).collect());
     let mut turns = Vec::new();
-    let then = |model: &Model| Some([in_model(model, from)?, in_model(model, to)?]);
-    let (then, now) = (then(before), then(after));
-    for family in [Family::V4, Family::V6] {
-        for sample in samples.iter().filter(|sample| sample.traffic.family().is_none_or(|own| own == family)) {
-            let before = decision(before, then_asker, then.as_ref(), sample.traffic, family);
-            let after = decision(after, now_asker, now.as_ref(), sample.traffic, family);
-            if before != after {
-                turns.push(Turn { sample: *sample, family, before, after });
+    for (index, rows) in all.chunks(CHUNK).enumerate() {
+        progress.tell(index * CHUNK, all.len());
+        let (leaving, staying): (Vec<usize>, Vec<usize>) = rows.iter().copied().partition(|class| is(&leaves, *class));
+        comparison.compare(&leaving, &all, &flows, &mut turns);
+        comparison.compare(&staying, &coming, &flows, &mut turns);
+    }
+    progress.end();
+    flows.turns = turns;
+    flows
+}
+
+fn is(list: &[bool], place: usize) -> bool {
+    list.get(place).copied().unwrap_or_default()
+}
+
+/// Both sides of the change.
+struct Comparison<'a> {
+    models: [&'a Model; 2],
+    /// For each class one that stands for it.
+    nodes: [Vec<Option<Node>>; 2],
+    services: &'a Services,
+}
+
+impl Comparison<'_> {
+    fn compare(&self, rows: &[usize], columns: &[usize], flows: &Flows, turns: &mut Vec<Turn>) {
+        if rows.is_empty() || columns.is_empty() {
+            return;
+        }
+        let pick = |nodes: &[Option<Node>], places: &[usize]| -> Vec<Option<Node>> {
+            places.iter().map(|place| nodes.get(*place).cloned().flatten()).collect()
+        };
+        let samples: Vec<usize> = (0..flows.samples.len()).collect();
+        for samples in samples.chunks(SAMPLES) {
+            let places: BTreeSet<usize> = samples
+                .iter()
+                .flat_map(|sample| {
+                    [Family::V4, Family::V6].into_iter().filter_map(|family| self.services.get(*sample, family))
+                })
+                .collect();
+            let places: Vec<usize> = places.into_iter().collect();
+            let services: Vec<_> = places.iter().filter_map(|place| self.services.list.get(*place).copied()).collect();
+            let [then, now] = [0, 1].map(|side: usize| {
+                let (Some(model), Some(nodes)) = (self.models.get(side), self.nodes.get(side)) else { return None };
+                Some(Decisions::of(model, &pick(nodes, rows), &pick(nodes, columns), &services))
+            });
+            let (Some(then), Some(now)) = (then, now) else { continue };
+            for (row, from) in rows.iter().enumerate() {
+                for (column, to) in columns.iter().enumerate().filter(|(_, to)| !flows.is_itself(*from, **to)) {
+                    for sample in samples {
+                        for family in [Family::V4, Family::V6] {
+                            let service = self.services.get(*sample, family);
+                            let service = service.and_then(|place| places.binary_search(&place).ok());
+                            let Some(service) = service else { continue };
+                            let get = |side: &Decisions| side.get(row, column, service, family);
+                            let (before, after) = (get(&then), get(&now));
+                            if before != after {
+                                turns.push(Turn { from: *from, to: *to, sample: *sample, family, before, after });
+                            }
+                        }
+                    }
+                }
             }
         }
     }
-    turns
 }
 
-/// None where a model has no such flow.
-fn decision(
-    model: &mut Model,
-    asker: &mut QuickAsker<'_>,
-    ends: Option<&[Party; 2]>,
-    traffic: Traffic,
-    family: Family,
-) -> Option<Decision> {
-    let [from, to] = ends?;
-    let of = |party: &Party| party.addresses().iter().copied().find(|address| Family::of(*address) == family);
-    let flow = traffic.flow(of(from)?, of(to)?);
-    Some(asker.decide(model, from, to, &flow))
+/// Which ends a change could concern.
+struct Concerned<'a> {
+    before: &'a Model,
+    after: &'a Model,
+    touched: HashMap<&'a ResourceKey, [bool; 2]>,
+    /// What nobody was told apart by may have changed.
+    everybody: bool,
 }
 
-/// A workload as that model has it.
+impl<'a> Concerned<'a> {
+    fn of(before: &'a Model, after: &'a Model, touched: &'a [Touched]) -> Self {
+        let touched = touched.iter().map(|one| (&one.key, [one.egress, one.ingress])).collect();
+        let everybody = before.state.network.services != after.state.network.services;
+        Self { before, after, touched, everybody }
+    }
+
+    /// As a source, and as a destination.
+    fn ends(&self, nodes: [Option<Node>; 2], party: &Party) -> [bool; 2] {
+        let own = match party {
+            Party::Workload { key, .. } | Party::HostEndpoint { key, .. } => self.touched.get(key).copied(),
+            _ => None,
+        };
+        let [leaves, comes] = own.unwrap_or_default();
+        let uplinks = nodes.map(|node| node.and_then(|node| node.host).and_then(|host| host.uplink.clone()));
+        let is_touched =
+            |uplink: &Option<EndpointId>| uplink.as_ref().is_some_and(|id| self.touched.contains_key(&id.0));
+        let [then, now] = &uplinks;
+        let is_set = party.node().is_some_and(|node| self.before.settings_of(node) != self.after.settings_of(node));
+        let both = self.everybody || then != now || uplinks.iter().any(is_touched) || is_set;
+        [leaves || both, comes || both]
+    }
+}
+
+/// An end as that model has it.
 fn in_model(model: &Model, party: &Party) -> Option<Party> {
     match party {
         Party::Workload { key, .. } => model.names.party(key),
@@ -158,7 +202,7 @@ fn in_model(model: &Model, party: &Party) -> Option<Party> {
 }
 
 /// Endpoints of either.
-fn workloads(before: &Model, after: &Model) -> Vec<End> {
+fn endpoints(before: &Model, after: &Model) -> Vec<End> {
     let mut ends: BTreeMap<ResourceKey, End> = BTreeMap::new();
     for model in [before, after] {
         for (key, name) in model.names.all() {
@@ -171,140 +215,147 @@ fn workloads(before: &Model, after: &Model) -> Vec<End> {
     ends
 }
 
-/// An address of each prefix that rules or sets name, and one of none; and whether there are more than that.
-fn others(models: &[&mut Model]) -> (Vec<End>, bool) {
-    let mut nets: BTreeSet<Cidr> = BTreeSet::new();
-    for model in models {
-        let rules = model.state.policies.values().chain(model.state.profiles.values());
-        nets.extend(rules.flat_map(|rules| rules.ingress.iter().chain(&rules.egress)).flat_map(alike::nets));
-        let members = model.state.sets.values().flat_map(|(_, members)| members);
-        nets.extend(members.filter_map(|member| match member {
-            Member::Net(net) => Some(*net),
-            Member::AddrPort { .. } => None,
-        }));
-    }
-    let is_known = |address: IpAddr| models.iter().any(|model| model.names.owner(address).is_some());
-    nets.retain(|net| net.length() > 0 && !(net.is_host() && is_known(net.address())));
-    let lies_deepest = |address: IpAddr, in_net: Option<&Cidr>| {
-        let deepest = nets.iter().filter(|net| net.contains(address)).max_by_key(|net| net.length());
-        deepest == in_net && !is_known(address)
-    };
-    let mut ends = Vec::new();
-    for net in nets.iter().take(PREFIXES) {
-        let address = tries(net.address()).find(|address| net.contains(*address) && lies_deepest(*address, Some(net)));
-        let name = if net.is_host() { net.address().to_string() } else { net.to_string() };
-        ends.extend(address.map(|address| End { name, party: Party::Outside(address) }));
-    }
-    let has_v6 = models.iter().any(|model| {
-        model.state.endpoints.values().flat_map(|one| &one.addresses).any(|net| net.family() == Family::V6)
-    });
-    let documentation = [IpAddr::V4(Ipv4Addr::new(203, 0, 113, 0)), IpAddr::V4(Ipv4Addr::new(1, 0, 0, 0))];
-    let elsewhere = documentation.into_iter().flat_map(tries).find(|address| lies_deepest(*address, None));
-    ends.extend(elsewhere.map(|address| End { name: "elsewhere".into(), party: Party::Outside(address) }));
-    let v6 = IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 0));
-    let elsewhere = tries(v6).find(|address| has_v6 && lies_deepest(*address, None));
-    ends.extend(elsewhere.map(|address| End { name: "elsewhere (IPv6)".into(), party: Party::Outside(address) }));
-    (ends, nets.len() > PREFIXES)
+/// What may become of flows, in the order in which it is told. New flows that would be denied are told by silence.
+const SORTS: [(&str, Style, Option<Decision>, Option<Decision>); 4] = [
+    ("Flows that would be denied:", Style::Bad, Some(Decision::Allow), Some(Decision::Deny)),
+    ("Flows that would be allowed:", Style::Good, Some(Decision::Deny), Some(Decision::Allow)),
+    ("Flows of new endpoints that would be allowed:", Style::Good, None, Some(Decision::Allow)),
+    ("Flows that were allowed, of endpoints that would be gone:", Style::Bad, Some(Decision::Allow), None),
+];
+
+/// Traffic between two ends: families and places of samples.
+type Between = BTreeSet<(Family, usize)>;
+
+/// Sources and destinations with the same traffic.
+struct Bundle {
+    from: Vec<usize>,
+    to: Vec<usize>,
+    traffic: Between,
 }
 
-/// Addresses of a prefix that begins there, from the first: next to each other, then ever farther apart.
-fn tries(first: IpAddr) -> impl Iterator<Item = IpAddr> {
-    let steps = (0..16_u32).chain((5..32).map(|power| 1 << power));
-    steps.filter_map(move |step| match first {
-        IpAddr::V4(address) => u32::from(address).checked_add(step).map(|sum| IpAddr::V4(sum.into())),
-        IpAddr::V6(address) => u128::from(address).checked_add(step.into()).map(|sum| IpAddr::V6(sum.into())),
-    })
-}
+impl Flows {
+    /// Whether both are one end and nothing else.
+    fn is_itself(&self, from: usize, to: usize) -> bool {
+        from == to && self.classes.get(from).is_some_and(|members| members.len() == 1)
+    }
 
-impl FlowChange {
+    /// Sources with the same destinations are one, and so are destinations with the same traffic.
+    fn bundles(&self, before: Option<Decision>, after: Option<Decision>) -> Vec<Bundle> {
+        let mut by_from: BTreeMap<usize, BTreeMap<usize, Between>> = BTreeMap::new();
+        for turn in self.turns.iter().filter(|turn| turn.before == before && turn.after == after) {
+            by_from.entry(turn.from).or_default().entry(turn.to).or_default().insert((turn.family, turn.sample));
+        }
+        let mut alike: BTreeMap<Vec<(&Between, Vec<usize>)>, Vec<usize>> = BTreeMap::new();
+        for (from, by_to) in &by_from {
+            let mut by_traffic: BTreeMap<&Between, Vec<usize>> = BTreeMap::new();
+            for (to, traffic) in by_to {
+                by_traffic.entry(traffic).or_default().push(*to);
+            }
+            alike.entry(by_traffic.into_iter().collect()).or_default().push(*from);
+        }
+        let mut bundles = Vec::new();
+        for (by_traffic, sources) in alike {
+            for (traffic, destinations) in by_traffic {
+                let (from, to) = (self.members(&sources), self.members(&destinations));
+                bundles.push(Bundle { from, to, traffic: traffic.clone() });
+            }
+        }
+        bundles
+    }
+
+    fn members(&self, classes: &[usize]) -> Vec<usize> {
+        let mut ends: Vec<usize> =
+            classes.iter().filter_map(|class| self.classes.get(*class)).flatten().copied().collect();
+        ends.sort_by_key(|end| self.name(*end));
+        ends
+    }
+
+    fn name(&self, end: usize) -> &str {
+        self.ends.get(end).map(|end| end.name.as_str()).unwrap_or_default()
+    }
+
     pub(super) fn json(&self) -> Value {
-        json!({
-            "from": self.from,
-            "to": self.to,
-            "protocol": self.sample.traffic.protocol(),
-            "port": if self.sample.is_other { None } else { self.sample.traffic.port() },
-            "ipVersion": match self.family { Family::V4 => 4, Family::V6 => 6 },
-            "before": self.before.map(steps::verdict),
-            "after": self.after.map(steps::verdict),
-        })
+        let mut found = Vec::new();
+        for (_, _, before, after) in SORTS {
+            for bundle in self.bundles(before, after) {
+                let names = |ends: &[usize]| ends.iter().map(|end| self.name(*end)).collect::<Vec<_>>();
+                let traffic = bundle.traffic.iter().filter_map(|(family, sample)| {
+                    let mut value = self.samples.get(*sample)?.json();
+                    let version = match family {
+                        Family::V4 => 4,
+                        Family::V6 => 6,
+                    };
+                    steps::put(&mut value, "ipVersion", json!(version));
+                    Some(value)
+                });
+                found.push(json!({
+                    "from": names(&bundle.from),
+                    "to": names(&bundle.to),
+                    "before": before.map(steps::verdict),
+                    "after": after.map(steps::verdict),
+                    "traffic": traffic.collect::<Vec<_>>(),
+                }));
+            }
+        }
+        found.into()
     }
-}
 
-/// What becomes of flows, ends alike taken together. New flows that would be denied are told by silence.
-pub(super) fn text(flows: &Flows, page: &mut Page) {
-    let (allow, deny) = (Some(Decision::Allow), Some(Decision::Deny));
-    let sorts = [
-        ("Flows that would be denied:", Style::Bad, allow, deny),
-        ("Flows that would be allowed:", Style::Good, deny, allow),
-        ("Flows of new endpoints that would be allowed:", Style::Good, None, allow),
-        ("Flows that were allowed, of endpoints that would be gone:", Style::Bad, allow, None),
-    ];
-    let mut is_silent = true;
-    for (heading, style, before, after) in sorts {
-        let of_sort = flows.changes.iter().filter(|flow| flow.before == before && flow.after == after);
-        let lines = lines(of_sort, &flows.samples);
-        if lines.is_empty() {
-            continue;
+    /// What becomes of flows, ends alike taken together.
+    pub(super) fn text(&self, page: &mut Page) {
+        let mut is_silent = true;
+        for (heading, style, before, after) in SORTS {
+            let line = |bundle: &Bundle| {
+                let names = |ends: &[usize]| ends.iter().map(|end| self.name(*end)).collect::<Vec<_>>();
+                let ends = format!("{} → {}", several(&names(&bundle.from)), several(&names(&bundle.to)));
+                (ends, self.traffic(&bundle.traffic))
+            };
+            let mut lines: Vec<_> = self.bundles(before, after).iter().map(line).collect();
+            if lines.is_empty() {
+                continue;
+            }
+            lines.sort();
+            is_silent = false;
+            page.line(0, &[(Style::Bold, heading)]);
+            for (ends, traffic) in lines {
+                page.line(2, &[(style, &ends), (Style::Plain, "  "), (Style::Dim, &traffic)]);
+            }
         }
-        is_silent = false;
-        page.line(0, &[(Style::Bold, heading)]);
-        for (ends, traffic) in lines {
-            page.line(2, &[(style, &ends), (Style::Plain, "  "), (Style::Dim, &traffic)]);
+        if is_silent {
+            page.line(0, &[(Style::Bold, "No flow would be decided otherwise.")]);
+        }
+        for left_out in &self.left_out {
+            page.line(0, &[(Style::Odd, "not compared: "), (Style::Plain, left_out)]);
         }
     }
-    if is_silent {
-        page.line(0, &[(Style::Bold, "No flow would be decided otherwise.")]);
-    }
-}
 
-/// Traffic between two ends, by family.
-type Between = BTreeSet<(Family, Sample)>;
-
-/// Sources with the same destinations are one, and so are destinations with the same traffic.
-fn lines<'a>(flows: impl Iterator<Item = &'a FlowChange>, samples: &BTreeSet<Sample>) -> Vec<(String, String)> {
-    let mut by_from: BTreeMap<&str, BTreeMap<&str, Between>> = BTreeMap::new();
-    for flow in flows {
-        by_from.entry(&flow.from).or_default().entry(&flow.to).or_default().insert((flow.family, flow.sample));
-    }
-    let mut alike: BTreeMap<Vec<(&Between, Vec<&str>)>, Vec<&str>> = BTreeMap::new();
-    for (from, by_to) in &by_from {
-        let mut by_traffic: BTreeMap<&Between, Vec<&str>> = BTreeMap::new();
-        for (to, traffic) in by_to {
-            by_traffic.entry(traffic).or_default().push(to);
+    /// The traffic in words. What holds over IPv6 is told for itself only where it is other than over IPv4.
+    fn traffic(&self, traffic: &Between) -> String {
+        let of = |family| -> BTreeSet<usize> {
+            traffic.iter().filter(|(own, _)| *own == family).map(|(_, sample)| *sample).collect()
+        };
+        let told = |found: &BTreeSet<usize>, family, suffix: &str| {
+            let all = self.samples.iter().filter(|sample| sample.is_of(family)).count();
+            if found.len() == all && all > 1 {
+                return vec![format!("all traffic{suffix}")];
+            }
+            let labels = found.iter().filter_map(|sample| self.samples.get(*sample));
+            labels.map(|sample| format!("{}{suffix}", sample.label)).collect()
+        };
+        let (over_v4, over_v6) = (of(Family::V4), of(Family::V6));
+        let mut words = told(&over_v4, Family::V4, "");
+        let alike = told(&over_v6, Family::V6, "");
+        if alike != words {
+            words.extend(told(&over_v6, Family::V6, " over IPv6"));
         }
-        alike.entry(by_traffic.into_iter().collect()).or_default().push(from);
+        words.join(", ")
     }
-    let mut lines = Vec::new();
-    for (by_traffic, sources) in alike {
-        for (traffic, destinations) in by_traffic {
-            let ends = format!("{} → {}", several(&sources), several(&destinations));
-            lines.push((ends, between(traffic, samples)));
-        }
-    }
-    lines.sort();
-    lines
-}
-
-/// The traffic in words. What holds over IPv6 is told for itself only where it is other than over IPv4.
-fn between(traffic: &Between, samples: &BTreeSet<Sample>) -> String {
-    let of = |family| -> BTreeSet<Sample> {
-        traffic.iter().filter(|(own, _)| *own == family).map(|(_, sample)| *sample).collect()
-    };
-    let told = |found: &BTreeSet<Sample>, suffix: &str| {
-        if found.len() == samples.len() && found.len() > 1 {
-            return vec![format!("all traffic{suffix}")];
-        }
-        found.iter().map(|sample| format!("{sample}{suffix}")).collect::<Vec<_>>()
-    };
-    let (over_v4, over_v6) = (of(Family::V4), of(Family::V6));
-    let mut words = told(&over_v4, "");
-    if over_v6 != over_v4 {
-        words.extend(told(&over_v6, " over IPv6"));
-    }
-    words.join(", ")
 }
 
 /// A few by name, more by what they have in common.
 fn several(names: &[&str]) -> String {
     if names.len() <= 5 { names.join(", ") } else { common(names) }
 }
+
+/// Classes and samples that are asked about at once.
+const CHUNK: usize = 128;
+const SAMPLES: usize = 32;

@@ -1,10 +1,10 @@
 //! A matrix for people: ends that nothing tells apart are one, and so is traffic.
 
-use std::collections::BTreeMap;
+use std::collections::HashMap;
 
 use calico_core::flow::Decision;
 
-use super::matrix::{End, Matrix};
+use super::matrix::{Cell, Class, Matrix};
 use super::paint::{Page, Style};
 
 /// Widest table that is drawn; what is wider is told in lists.
@@ -22,26 +22,31 @@ pub(super) struct Grid<'a> {
     columns: Vec<Group>,
 }
 
-/// Ends that are alike, by their place in the matrix.
-#[derive(Debug, PartialEq, Eq)]
+/// Classes that have the same verdicts, by their place in the matrix.
+#[derive(Debug)]
 struct Group {
     name: String,
-    members: Vec<usize>,
+    classes: Vec<usize>,
+    /// All of them, by their place among the matrix's ends.
+    ends: Vec<usize>,
 }
 
 impl<'a> Grid<'a> {
     pub(super) fn of(matrix: &'a Matrix) -> Self {
-        let place = |ends: &[End], end: &End| ends.iter().position(|one| one == end);
-        let both = matrix.rows == matrix.columns;
-        let column_of = |row: &End| if both { None } else { place(&matrix.columns, row) };
-        let row_of = |column: &End| if both { None } else { place(&matrix.rows, column) };
-        let rows = groups(&matrix.rows, |index, end, own| {
-            let column = if both { Some(index) } else { column_of(end) };
-            (matrix.row(index, column, own), column.map(|column| matrix.column(column, Some(index), own)))
+        let places = |classes: &[Class]| -> HashMap<usize, usize> {
+            classes.iter().enumerate().map(|(place, class)| (class.number, place)).collect()
+        };
+        let (row_of, column_of) = (places(&matrix.rows), places(&matrix.columns));
+        let rows = groups(matrix, &matrix.rows, |row, class, own| {
+            let mut verdicts = matrix.row(row, own);
+            let column = column_of.get(&class.number);
+            verdicts.extend(column.into_iter().flat_map(|column| matrix.column(*column, own)));
+            verdicts
         });
-        let columns = groups(&matrix.columns, |index, end, own| {
-            let row = if both { Some(index) } else { row_of(end) };
-            (matrix.column(index, row, own), row.map(|row| matrix.row(row, Some(index), own)))
+        let columns = groups(matrix, &matrix.columns, |column, class, own| {
+            let mut verdicts = matrix.column(column, own);
+            verdicts.extend(row_of.get(&class.number).into_iter().flat_map(|row| matrix.row(*row, own)));
+            verdicts
         });
         Self { matrix, rows, columns }
     }
@@ -66,7 +71,7 @@ impl<'a> Grid<'a> {
 
     /// Traffic with the same verdicts.
     fn traffic(&self) -> Vec<Vec<usize>> {
-        let mut alike: Vec<(Vec<Option<Decision>>, Vec<usize>)> = Vec::new();
+        let mut alike: Vec<(Vec<Cell>, Vec<usize>)> = Vec::new();
         for index in 0..self.matrix.traffic.len() {
             let cells: Vec<_> =
                 self.matrix.cells.iter().skip(index).step_by(self.matrix.traffic.len()).copied().collect();
@@ -78,8 +83,13 @@ impl<'a> Grid<'a> {
         alike.into_iter().map(|(_, members)| members).collect()
     }
 
+    fn is_square(&self) -> bool {
+        let ends = |groups: &[Group]| groups.iter().map(|group| group.ends.clone()).collect::<Vec<_>>();
+        ends(&self.rows) == ends(&self.columns)
+    }
+
     fn table(&self, traffic: usize, label: usize, page: &mut Page) {
-        let is_square = self.rows == self.columns;
+        let is_square = self.is_square();
         let number = |index: usize| format!("{:>COLUMN$}", index + 1);
         let heading: String = (0..self.columns.len()).map(number).collect();
         let margin = label + 5;
@@ -99,25 +109,41 @@ impl<'a> Grid<'a> {
 
     /// All flows between two groups have one verdict.
     fn cell(&self, row: &Group, column: &Group, traffic: usize) -> (Style, &'static str) {
-        match self.verdict(row, column, traffic) {
-            Some(Some(Decision::Allow)) => (Style::Good, "✓"),
-            Some(Some(Decision::Deny)) => (Style::Bad, "·"),
-            Some(None) => (Style::Dim, " "),
+        use Decision::{Allow, Deny};
+        match self.verdicts(row, column, traffic) {
             None => (Style::Dim, "-"),
+            Some(Cell { v4: Some(Allow), v6: Some(Deny) }) => (Style::Odd, "4"),
+            Some(Cell { v4: Some(Deny), v6: Some(Allow) }) => (Style::Odd, "6"),
+            Some(cell) => match cell.verdict() {
+                Some(Allow) => (Style::Good, "✓"),
+                Some(Deny) => (Style::Bad, "·"),
+                None => (Style::Dim, " "),
+            },
         }
     }
 
     /// None where both are one end.
-    fn verdict(&self, row: &Group, column: &Group, traffic: usize) -> Option<Option<Decision>> {
-        let pairs = row.members.iter().flat_map(|from| column.members.iter().map(move |to| (*from, *to)));
-        let mut others = pairs.filter(|(from, to)| self.matrix.rows.get(*from) != self.matrix.columns.get(*to));
+    fn verdicts(&self, row: &Group, column: &Group, traffic: usize) -> Option<Cell> {
+        let pairs = row.classes.iter().flat_map(|from| column.classes.iter().map(move |to| (*from, *to)));
+        let mut others = pairs.filter(|(from, to)| !self.matrix.is_itself(*from, *to));
         others.next().map(|(from, to)| self.matrix.cell(from, to, traffic))
+    }
+
+    /// Whether any verdict depends on the family.
+    fn has_families(&self) -> bool {
+        self.matrix.cells.iter().any(|cell| cell.verdict().is_none() && cell.v4.is_some())
     }
 
     fn lists(&self, traffic: usize, page: &mut Page) {
         for row in &self.rows {
-            let reached = |column: &&Group| self.verdict(row, column, traffic) == Some(Some(Decision::Allow));
-            let names: Vec<&str> = self.columns.iter().filter(reached).map(|column| column.name.as_str()).collect();
+            let reached = |column: &Group| match self.cell(row, column, traffic).1 {
+                "✓" => Some(column.name.clone()),
+                "4" => Some(format!("{} (IPv4 only)", column.name)),
+                "6" => Some(format!("{} (IPv6 only)", column.name)),
+                _ => None,
+            };
+            let names: Vec<String> = self.columns.iter().filter_map(reached).collect();
+            let names: Vec<&str> = names.iter().map(String::as_str).collect();
             page.line(2, &[(Style::Plain, &row.name), (Style::Dim, " may reach")]);
             if names.is_empty() {
                 page.line(6, &[(Style::Bad, "nobody")]);
@@ -127,7 +153,7 @@ impl<'a> Grid<'a> {
     }
 
     fn legend(&self, is_wide: bool, page: &mut Page) {
-        if !is_wide && self.rows != self.columns {
+        if !is_wide && !self.is_square() {
             for (index, column) in self.columns.iter().enumerate() {
                 page.line(0, &[(Style::Dim, &format!("{:>3}  ", index + 1)), (Style::Plain, &column.name)]);
             }
@@ -142,25 +168,20 @@ impl<'a> Grid<'a> {
                     (Style::Dim, " allowed, "),
                     (Style::Bad, "·"),
                     (Style::Dim, " denied"),
+                    (
+                        Style::Dim,
+                        if self.has_families() { ", 4 or 6 allowed over that version of IP alone" } else { "" },
+                    ),
                 ],
             );
         }
         let mut told: Vec<String> = Vec::new();
-        for (group, ends) in self
-            .rows
-            .iter()
-            .map(|group| (group, &self.matrix.rows))
-            .chain(self.columns.iter().map(|group| (group, &self.matrix.columns)))
-        {
-            if group.members.len() < 2 {
-                continue;
-            }
-            let names: Vec<&str> =
-                group.members.iter().filter_map(|member| ends.get(*member)).map(|end| end.name.as_str()).collect();
+        for group in self.rows.iter().chain(&self.columns).filter(|group| group.ends.len() > 1) {
             const SHOWN: usize = 20;
-            let more = if names.len() > SHOWN { format!(" and {} more", names.len() - SHOWN) } else { String::new() };
-            let list = names.iter().take(SHOWN).copied().collect::<Vec<_>>().join(", ");
-            let line = format!("{}: {list}{more}", group.name);
+            let names: Vec<&str> = group.ends.iter().take(SHOWN).filter_map(|end| self.matrix.name(*end)).collect();
+            let hidden = group.ends.len() - names.len();
+            let more = if hidden > 0 { format!(" and {hidden} more") } else { String::new() };
+            let line = format!("{}: {}{more}", group.name, names.join(", "));
             if !told.contains(&line) {
                 page.line(0, &[(Style::Dim, &line)]);
                 told.push(line);
@@ -173,38 +194,37 @@ impl<'a> Grid<'a> {
 /// what it says of itself.
 type Own = Option<Decision>;
 
-/// Verdicts about an end.
-type Verdicts = Vec<Option<Decision>>;
-
 impl Matrix {
-    fn row(&self, row: usize, itself: Option<usize>, own: Own) -> Verdicts {
-        (0..self.columns.len()).flat_map(|column| self.cells_of((row, column), itself == Some(column), own)).collect()
+    fn name(&self, end: usize) -> Option<&str> {
+        self.ends.get(end).map(|end| end.name.as_str())
     }
 
-    fn column(&self, column: usize, itself: Option<usize>, own: Own) -> Verdicts {
-        (0..self.rows.len()).flat_map(|row| self.cells_of((row, column), itself == Some(row), own)).collect()
+    fn row(&self, row: usize, own: Own) -> Vec<Cell> {
+        (0..self.columns.len()).flat_map(|column| self.cells_of(row, column, own)).collect()
     }
 
-    fn cells_of(
-        &self,
-        (row, column): (usize, usize),
-        is_itself: bool,
-        own: Own,
-    ) -> impl Iterator<Item = Option<Decision>> {
-        let own = own.filter(|_| is_itself);
-        (0..self.traffic.len()).map(move |traffic| own.or_else(|| self.cell(row, column, traffic)))
+    fn column(&self, column: usize, own: Own) -> Vec<Cell> {
+        (0..self.rows.len()).flat_map(|row| self.cells_of(row, column, own)).collect()
+    }
+
+    fn cells_of(&self, row: usize, column: usize, own: Own) -> impl Iterator<Item = Cell> {
+        let own = own.filter(|_| self.is_itself(row, column));
+        (0..self.traffic.len()).map(move |traffic| {
+            let cell = self.cell(row, column, traffic);
+            own.map_or(cell, |own| Cell { v4: cell.v4.map(|_| own), v6: cell.v6.map(|_| own) })
+        })
     }
 }
 
-/// Ends with the same signature, in the order of their first members.
-fn groups<S: Ord>(ends: &[End], signature: impl Fn(usize, &End, Own) -> S) -> Vec<Group> {
+/// Classes with the same verdicts, in the order of their first members.
+fn groups(matrix: &Matrix, classes: &[Class], verdicts: impl Fn(usize, &Class, Own) -> Vec<Cell>) -> Vec<Group> {
     let mut groups: Vec<Group> = Vec::new();
-    let mut left: Vec<usize> = (0..ends.len()).collect();
+    let mut left: Vec<usize> = (0..classes.len()).collect();
     for own in [Some(Decision::Deny), Some(Decision::Allow), None] {
-        let mut alike: BTreeMap<S, Vec<usize>> = BTreeMap::new();
+        let mut alike: HashMap<Vec<Cell>, Vec<usize>> = HashMap::new();
         for index in left.drain(..) {
-            if let Some(end) = ends.get(index) {
-                alike.entry(signature(index, end, own)).or_default().push(index);
+            if let Some(class) = classes.get(index) {
+                alike.entry(verdicts(index, class, own)).or_default().push(index);
             }
         }
         for members in alike.into_values() {
@@ -212,13 +232,15 @@ fn groups<S: Ord>(ends: &[End], signature: impl Fn(usize, &End, Own) -> S) -> Ve
                 left.extend(members);
                 continue;
             }
-            let of_group = members.iter().filter_map(|member| ends.get(*member));
-            let names: Vec<&str> = of_group.map(|end| end.name.as_str()).collect();
-            groups.push(Group { name: common(&names), members });
+            let of_group = members.iter().filter_map(|member| classes.get(*member));
+            let mut ends: Vec<usize> = of_group.flat_map(|class| class.members.iter().copied()).collect();
+            ends.sort_unstable();
+            let names: Vec<&str> = ends.iter().filter_map(|end| matrix.name(*end)).collect();
+            groups.push(Group { name: common(&names), classes: members, ends });
         }
         left.sort_unstable();
     }
-    groups.sort_by_key(|group| group.members.first().copied());
+    groups.sort_by_key(|group| group.classes.first().copied());
     groups
 }
 

@@ -1,21 +1,20 @@
 //! `policy matrix`: who may reach whom.
 
 use std::collections::HashMap;
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use calico_core::flow::Decision;
 use calico_core::net::Family;
+use calico_core::verdict::Node;
 use clap::{ArgAction, Args};
-use serde_json::json;
 
+use super::classes::{self, Decisions};
 use super::grid::Grid;
 use super::model::Model;
 use super::names::{Meant, Party};
 use super::progress::Progress;
-use super::quick::{Quick, QuickAsker};
-use super::traffic::Traffic;
-use super::{Form, alike, ports, steps};
+use super::traffic::{Services, Traffic};
+use super::{FelixArgs, Form, pairs, ports};
 use crate::cli::FileOptions;
 use crate::command::Context;
 use crate::failure::Failure;
@@ -23,14 +22,18 @@ use crate::failure::Failure;
 /// What there is to know beyond the options.
 pub(crate) const HELP: &str = "\
 Without --from and --to, all workload endpoints are asked against each other. The table shows those
-that nothing tells apart as one, with their number; json and yaml list every pair.
+that nothing tells apart as one, with their number; json and yaml list every pair. The answer is
+what hosts do with a new connection: policy of both workloads, and that of the host endpoints that
+it passes between hosts. Where IPv4 and IPv6 differ, the table shows 4 or 6 for the version that
+is allowed, and json and yaml have an entry with \"ipVersion\" for each.
 
 Examples:
   calicoctl policy matrix --ports tcp/80,udp/53
   calicoctl policy matrix --from shop/ --to db/,192.0.2.7 --ports tcp/5432,icmp
   calicoctl policy matrix -f cluster/ -o json
 
-Without --ports, those are taken that policies and named ports give, up to eight.
+Without --ports, those are taken that policies and named ports give, up to eight. Policy does not
+see services: hosts translate their addresses to those of endpoints before it is asked.
 
 Exit codes: 0 success, 1 failure, 2 wrong usage.";
 
@@ -51,19 +54,11 @@ pub(crate) struct MatrixArgs {
     files: Vec<PathBuf>,
     #[command(flatten)]
     options: FileOptions,
+    #[command(flatten)]
+    felix: FelixArgs,
     /// Form of the output
     #[arg(short, long, value_enum, default_value_t = Form::Table)]
     output: Form,
-}
-
-/// Who may reach whom: sources, destinations and traffic, and a verdict for each combination.
-#[derive(Debug)]
-pub(super) struct Matrix {
-    pub(super) rows: Vec<End>,
-    pub(super) columns: Vec<End>,
-    pub(super) traffic: Vec<Traffic>,
-    /// By row, then column, then traffic; none where there is no such flow.
-    pub(super) cells: Vec<Option<Decision>>,
 }
 
 /// An end, as it is shown.
@@ -80,7 +75,7 @@ impl From<Meant> for End {
 }
 
 pub(super) async fn matrix(args: &MatrixArgs, config: Option<&Path>, context: &mut Context<'_>) -> Result<(), Failure> {
-    let mut model = super::model(&args.files, &args.options, config, context).await?;
+    let model = super::model(&args.files, &args.felix, &args.options, config, context).await?;
     let rows = ends(&model, "--from", &args.from, context)?;
     let columns = ends(&model, "--to", &args.to, context)?;
     let mut traffic = args.ports.clone();
@@ -91,15 +86,14 @@ pub(super) async fn matrix(args: &MatrixArgs, config: Option<&Path>, context: &m
     }
     let mut seen = std::collections::BTreeSet::new();
     traffic.retain(|one| seen.insert(*one));
-    let matrix = Matrix::of(&mut model, rows, columns, traffic, &mut Progress::new(context));
+    let matrix = Matrix::of(&model, rows, columns, traffic, &mut Progress::new(context));
     match args.output {
         Form::Table => {
             let text = Grid::of(&matrix).text(super::has_colours(context));
             context.stdout.write_all(text.as_bytes())?;
         }
-        Form::Json => matrix.write(context, "[", ",", "]\n", |value| format!("\n  {value}"))?,
-        Form::Yaml if matrix.flows().next().is_none() => context.stdout.write_all(b"[]\n")?,
-        Form::Yaml => matrix.write(context, "", "", "", |value| crate::output::yaml(json!([value])))?,
+        Form::Json => pairs::write(&matrix, context.stdout, Form::Json)?,
+        Form::Yaml => pairs::write(&matrix, context.stdout, Form::Yaml)?,
     }
     Ok(())
 }
@@ -130,93 +124,131 @@ fn ends(model: &Model, option: &str, names: &[String], context: &mut Context<'_>
     Ok(ends)
 }
 
+/// Who may reach whom: sources and destinations in classes of those that are alike, and a verdict for each two of them and traffic.
+#[derive(Debug)]
+pub(super) struct Matrix {
+    /// All of either side, each once.
+    pub(super) ends: Vec<End>,
+    /// Sources, in order, by their place among all.
+    pub(super) from: Vec<usize>,
+    pub(super) to: Vec<usize>,
+    pub(super) rows: Vec<Class>,
+    pub(super) columns: Vec<Class>,
+    pub(super) traffic: Vec<Traffic>,
+    /// By row, then column, then traffic.
+    pub(super) cells: Vec<Cell>,
+}
+
+/// Ends that are alike.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Class {
+    /// The same in rows and columns.
+    pub(super) number: usize,
+    /// By their place among all ends; not empty.
+    pub(super) members: Vec<usize>,
+}
+
+/// A verdict in each family; none where there is no such flow.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct Cell {
+    pub(super) v4: Option<Decision>,
+    pub(super) v6: Option<Decision>,
+}
+
+impl Cell {
+    /// What holds whatever the family; none where it depends, or where there is no flow.
+    pub(super) fn verdict(self) -> Option<Decision> {
+        match (self.v4, self.v6) {
+            (Some(one), Some(other)) if one != other => None,
+            (v4, v6) => v4.or(v6),
+        }
+    }
+}
+
 impl Matrix {
-    /// Asks about each flow, of ends that no policy tells apart only once.
+    /// Asks about each flow, of ends that nothing tells apart only once.
     pub(super) fn of(
-        model: &mut Model,
+        model: &Model,
         rows: Vec<End>,
         columns: Vec<End>,
         traffic: Vec<Traffic>,
         progress: &mut Progress<'_>,
     ) -> Self {
-        let parties: Vec<&Party> = rows.iter().chain(&columns).map(|end| &end.party).collect();
-        let classes = alike::classes(&[model], &parties);
-        let (of_rows, of_columns) = classes.split_at(rows.len());
-        let quick = Quick::of(model);
-        let mut asker = quick.asker();
-        let mut known: HashMap<(usize, usize, bool), Vec<Option<Decision>>> = HashMap::new();
+        let (ends, from, to) = together(rows, columns);
+        let services = Services::of(traffic.iter().copied());
+        let nodes: Vec<Option<Node>> = ends.iter().map(|end| Some(model.node(&end.party))).collect();
+        let classes = classes::classes(&[(model, &nodes)], &services.list);
+        let (rows, columns) = (classes_of(&from, &classes), classes_of(&to, &classes));
+        let stand_ins = |classes: &[Class]| -> Vec<Option<Node>> {
+            let first = |class: &Class| nodes.get(*class.members.first()?)?.clone();
+            classes.iter().map(first).collect()
+        };
+        let (sources, destinations) = (stand_ins(&rows), stand_ins(&columns));
         let mut cells = Vec::with_capacity(rows.len() * columns.len() * traffic.len());
-        for (index, (from, of_from)) in rows.iter().zip(of_rows).enumerate() {
-            progress.tell(index, rows.len());
-            for (to, of_to) in columns.iter().zip(of_columns) {
-                let verdicts = known.entry((*of_from, *of_to, from.party == to.party)).or_insert_with(|| {
-                    let decide = |traffic: &Traffic| decision(model, &mut asker, &from.party, &to.party, *traffic);
-                    traffic.iter().map(decide).collect()
-                });
-                cells.extend_from_slice(verdicts);
+        for (index, chunk) in sources.chunks(CHUNK).enumerate() {
+            progress.tell(index * CHUNK, sources.len());
+            let found = Decisions::of(model, chunk, &destinations, &services.list);
+            for row in 0..chunk.len() {
+                for column in 0..columns.len() {
+                    cells.extend((0..traffic.len()).map(|one| {
+                        let get = |family| found.get(row, column, services.get(one, family)?, family);
+                        Cell { v4: get(Family::V4), v6: get(Family::V6) }
+                    }));
+                }
             }
         }
         progress.end();
-        Self { rows, columns, traffic, cells }
+        Self { ends, from, to, rows, columns, traffic, cells }
     }
 
-    pub(super) fn cell(&self, row: usize, column: usize, traffic: usize) -> Option<Decision> {
+    pub(super) fn cell(&self, row: usize, column: usize, traffic: usize) -> Cell {
         let index = (row * self.columns.len() + column) * self.traffic.len() + traffic;
-        self.cells.get(index).copied().flatten()
+        self.cells.get(index).copied().unwrap_or_default()
     }
 
-    /// Every flow between two ends that are not the same.
-    fn flows(&self) -> impl Iterator<Item = (&End, &End, Traffic, Decision)> {
-        let ends = self.rows.iter().flat_map(|from| self.columns.iter().map(move |to| (from, to)));
-        let flows = ends.flat_map(|(from, to)| self.traffic.iter().map(move |traffic| (from, to, *traffic)));
-        flows
-            .zip(&self.cells)
-            .filter_map(|((from, to, traffic), cell)| (from != to).then_some((from, to, traffic, (*cell)?)))
-    }
-
-    /// Writes flow by flow: of a large cluster there are millions.
-    fn write(
-        &self,
-        context: &mut Context<'_>,
-        begin: &str,
-        between: &str,
-        end: &str,
-        show: impl Fn(serde_json::Value) -> String,
-    ) -> Result<(), Failure> {
-        let mut output = std::io::BufWriter::new(&mut *context.stdout);
-        output.write_all(begin.as_bytes())?;
-        let mut is_first = true;
-        for (from, to, traffic, decision) in self.flows() {
-            let value = json!({
-                "from": from.name,
-                "to": to.name,
-                "protocol": traffic.protocol(),
-                "port": traffic.port(),
-                "verdict": steps::verdict(decision),
-            });
-            let before = if is_first { "" } else { between };
-            output.write_all(format!("{before}{}", show(value)).as_bytes())?;
-            is_first = false;
-        }
-        if !is_first && begin == "[" {
-            output.write_all(b"\n")?;
-        }
-        output.write_all(end.as_bytes())?;
-        output.flush()?;
-        Ok(())
+    /// Whether both are one end and nothing else.
+    pub(super) fn is_itself(&self, row: usize, column: usize) -> bool {
+        let (Some(row), Some(column)) = (self.rows.get(row), self.columns.get(column)) else { return false };
+        row.members.len() == 1 && row.members == column.members
     }
 }
 
-/// In the first family that both ends have.
-fn decision(
-    model: &mut Model,
-    asker: &mut QuickAsker<'_>,
-    from: &Party,
-    to: &Party,
-    traffic: Traffic,
-) -> Option<Decision> {
-    let of = |party: &Party, family| party.addresses().iter().copied().find(|address| Family::of(*address) == family);
-    let families = [Family::V4, Family::V6].into_iter();
-    let mut flows = families.filter_map(|family| Some(traffic.flow(of(from, family)?, of(to, family)?)));
-    Some(asker.decide(model, from, to, &flows.next()?))
+/// Each end once, and where those of both lists are.
+fn together(rows: Vec<End>, columns: Vec<End>) -> (Vec<End>, Vec<usize>, Vec<usize>) {
+    let mut ends: Vec<End> = Vec::new();
+    let mut known: HashMap<String, Vec<usize>> = HashMap::new();
+    let mut places = |list: Vec<End>| -> Vec<usize> {
+        let place = |end: End| {
+            let namesakes = known.entry(end.name.clone()).or_default();
+            let found = namesakes.iter().copied().find(|at| ends.get(*at) == Some(&end));
+            found.unwrap_or_else(|| {
+                namesakes.push(ends.len());
+                ends.push(end);
+                ends.len() - 1
+            })
+        };
+        list.into_iter().map(place).collect()
+    };
+    let (from, to) = (places(rows), places(columns));
+    (ends, from, to)
 }
+
+/// The classes of some ends, in the order of their first members.
+fn classes_of(ends: &[usize], classes: &[usize]) -> Vec<Class> {
+    let mut found: Vec<Class> = Vec::new();
+    let mut places: HashMap<usize, usize> = HashMap::new();
+    for end in ends {
+        let Some(number) = classes.get(*end).copied() else { continue };
+        let place = *places.entry(number).or_insert_with(|| {
+            found.push(Class { number, members: Vec::new() });
+            found.len() - 1
+        });
+        if let Some(class) = found.get_mut(place) {
+            class.members.push(*end);
+        }
+    }
+    found
+}
+
+/// Rows that are asked about at once.
+const CHUNK: usize = 128;

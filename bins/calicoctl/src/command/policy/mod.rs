@@ -1,20 +1,24 @@
 //! `policy`: what policy does to flows, asked of a datastore or of files, and what a change would do.
 
-mod alike;
 mod ask;
 mod change;
+mod classes;
 mod diff;
 mod explain;
 mod flows;
 mod grid;
+mod hosts;
 mod matrix;
 mod model;
 mod names;
+mod outside;
 mod paint;
+mod pairs;
 mod picture;
 mod ports;
 mod progress;
-mod quick;
+mod resolve;
+mod samples;
 mod steps;
 mod traffic;
 mod words;
@@ -22,13 +26,14 @@ mod written;
 
 use std::path::{Path, PathBuf};
 
-use clap::{Subcommand, ValueEnum};
+use calico_core::resource::Kind;
+use clap::{ArgAction, Args, Subcommand, ValueEnum};
 
 use self::diff::PolicyDiffArgs;
 use self::explain::ExplainArgs;
 use self::matrix::MatrixArgs;
 use self::model::Model;
-use self::picture::Picture;
+use self::picture::{Manifests, Picture};
 use super::Context;
 use crate::cli::FileOptions;
 use crate::failure::Failure;
@@ -65,27 +70,59 @@ pub(super) async fn run(
     config: Option<&Path>,
     context: &mut Context<'_>,
 ) -> Result<(), Failure> {
-    match command {
+    let outcome = match command {
         PolicyCommand::Explain(args) => explain::explain(&args, config, context).await,
         PolicyCommand::Matrix(args) => matrix::matrix(&args, config, context).await,
         PolicyCommand::Diff(args) => diff::diff(&args, config, context).await,
-    }
+    };
+    outcome.map_err(Failure::of_question)
+}
+
+/// Where settings of hosts come from.
+#[derive(Debug, Clone, Default, Args)]
+pub(crate) struct FelixArgs {
+    /// File with FelixConfigurations (default, node.NAME) to take in place of those of the datastore or of the other files; may be repeated
+    #[arg(long, value_name = "FILE", action = ArgAction::Append)]
+    felix: Vec<PathBuf>,
 }
 
 /// The cluster of files, or of the datastore where there are none.
 async fn model(
     files: &[PathBuf],
+    felix: &FelixArgs,
     options: &FileOptions,
     config: Option<&Path>,
     context: &mut Context<'_>,
 ) -> Result<Model, Failure> {
-    let picture = if files.is_empty() {
+    let mut picture = if files.is_empty() {
         let client = context.client(config).await?;
         Picture::live(&client, context).await?
     } else {
         Picture::offline(files, options, context).await?
     };
-    Ok(Model::of(picture))
+    felix.put_into(&mut picture, context).await?;
+    let model = Model::of(picture);
+    for name in &model.settings.passed_over {
+        context.tell(&format!(
+            "warning: FelixConfiguration {name} is not looked at: settings of hosts are those of default and node.NAME"
+        ));
+    }
+    Ok(model)
+}
+
+impl FelixArgs {
+    async fn put_into(&self, picture: &mut Picture, context: &mut Context<'_>) -> Result<(), Failure> {
+        if self.felix.is_empty() {
+            return Ok(());
+        }
+        let manifests = Manifests::read(&self.felix, &FileOptions::default(), None, context).await?;
+        if let Some(other) = manifests.items.iter().find(|item| item.kind != Kind::FelixConfiguration) {
+            let message = format!("--felix takes FelixConfigurations, and there is {}: give it with -f", other.name());
+            return Err(Failure::Usage(message));
+        }
+        picture.resources.retain(|key, _| key.kind() != Kind::FelixConfiguration);
+        picture.apply(manifests, context)
+    }
 }
 
 fn has_colours(context: &Context<'_>) -> bool {

@@ -2,20 +2,17 @@
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
-use std::rc::Rc;
 use std::sync::Arc;
 
 use calico_core::calc::event::{ActiveHostEndpoint, EndpointId, HostInterfaces};
 use calico_core::calc::{Graph, Problem};
-use calico_core::net::{FailsafePort, Failsafes, InterfaceName};
-use calico_core::render::EndpointToHost;
-use calico_core::resource::{
-    FelixConfigurationSpec, HostEndpointSpec, Kind, ProtoPort, Resource, ResourceKey, SINGLE_NAME,
-};
+use calico_core::net::InterfaceName;
+use calico_core::resource::{DefaultAction, HostEndpointSpec, Kind, Resource, ResourceKey};
 use calico_core::update::Update;
-use calico_core::verdict::{ActiveState, Compiled, Settings};
+use calico_core::verdict::{ActiveState, Compiled, Host, Node, Settings};
 
-use super::names::Names;
+use super::hosts::{self, HostSettings};
+use super::names::{Names, Party};
 use super::picture::Picture;
 
 /// The cluster, ready to be asked.
@@ -28,15 +25,16 @@ pub(super) struct Model {
     /// Those of all hosts.
     pub(super) host_endpoints: BTreeMap<EndpointId, Arc<ActiveHostEndpoint>>,
     /// The same for those who ask much and want no reasons.
-    pub(super) compiled: Rc<Compiled>,
+    pub(super) compiled: Compiled,
     pub(super) problems: BTreeMap<ResourceKey, Vec<Problem>>,
-    pub(super) settings: Settings,
+    pub(super) settings: HostSettings,
+    /// Host endpoints by host.
+    by_node: BTreeMap<String, Vec<EndpointId>>,
 }
 
 impl Model {
     pub(super) fn of(picture: Picture) -> Self {
-        let configuration = configuration(&picture);
-        let mut graph = Graph::of_cluster().with_workload_prefixes(prefixes(configuration));
+        let mut graph = Graph::of_cluster().with_workload_prefixes(hosts::prefixes(&picture));
         feed(&mut graph, &picture);
         let mut state = ActiveState::default();
         let mut compiled = Compiled::default();
@@ -48,79 +46,106 @@ impl Model {
         for (key, problem) in graph.diagnostics() {
             problems.entry(key.clone()).or_default().push(problem.clone());
         }
-        let settings = settings(configuration);
         let host_endpoints = std::mem::take(&mut state.host_endpoints);
+        let mut by_node: BTreeMap<String, Vec<EndpointId>> = BTreeMap::new();
+        for id in host_endpoints.keys() {
+            if let Some(spec) = spec_of(&picture, &id.0) {
+                by_node.entry(spec.node.clone()).or_default().push(id.clone());
+            }
+        }
         Self {
-            names: Names::of(&picture.resources),
+            names: Names::of(&picture),
+            settings: HostSettings::of(&picture),
             state,
             host_endpoints,
-            compiled: Rc::new(compiled),
+            compiled,
             problems,
-            settings,
+            by_node,
             picture,
         }
     }
 
-    /// Makes a host's endpoints those that are asked: the one behind the interface that leads elsewhere, and that of all other interfaces.
-    /// The former may be given; or else it is the one that has the host's address, or the only one with an interface of its own.
+    /// Makes the host endpoint by which a host reaches others the only one that is asked.
     pub(super) fn enter(&mut self, node: &str, given: Option<&ResourceKey>, uplink: InterfaceName) {
-        self.state.host_endpoints.clear();
-        if self.host_endpoints.is_empty() {
-            return;
-        }
+        let found = self.uplink(node, given).and_then(|id| Some((id.clone(), self.host_endpoints.get(&id)?)));
+        self.state.host_endpoints = found
+            .map(|(id, endpoint)| {
+                let interfaces = HostInterfaces::Named(vec![uplink]);
+                (id, Arc::new(ActiveHostEndpoint { interfaces, ..ActiveHostEndpoint::clone(endpoint) }))
+            })
+            .into_iter()
+            .collect();
+    }
+
+    /// The host endpoint by which a host reaches others: the one that is given, or has the host's address, or the only one with an
+    /// interface of its own, or that of all other interfaces.
+    pub(super) fn uplink(&self, node: &str, given: Option<&ResourceKey>) -> Option<EndpointId> {
         let here = self.of_host(node);
         let chosen = match given {
-            Some(key) => here.iter().find(|(id, _)| id.0 == *key).copied(),
-            None => self.uplink_of(node),
+            Some(key) => here.iter().find(|id| id.0 == *key),
+            None => self.named_uplink(node),
         };
-        let chosen = chosen.map(|(id, endpoint)| ((*id).clone(), (*endpoint).clone()));
-        let others = here
-            .iter()
-            .find(|(_, endpoint)| is_other(endpoint))
-            .map(|(id, endpoint)| ((*id).clone(), (*endpoint).clone()));
-        self.state.host_endpoints.extend(others);
-        if let Some((id, endpoint)) = chosen {
-            let interfaces = match endpoint.interfaces {
-                HostInterfaces::Others => {
-                    // Of several the one that is asked.
-                    self.state.host_endpoints.clear();
-                    HostInterfaces::Others
-                }
-                HostInterfaces::Named(_) => HostInterfaces::Named(vec![uplink]),
-            };
-            self.state.host_endpoints.insert(id, Arc::new(ActiveHostEndpoint { interfaces, ..(*endpoint).clone() }));
+        chosen.or_else(|| here.iter().find(|id| self.is_other(id))).cloned()
+    }
+
+    /// An end as the matrix wants it.
+    pub(super) fn node(&self, party: &Party) -> Node {
+        let given = match party {
+            Party::HostEndpoint { key, .. } => Some(key),
+            _ => None,
+        };
+        let endpoint = match party {
+            Party::Workload { key, .. } => Some(EndpointId(key.clone())),
+            _ => None,
+        };
+        let host = party.node().map(|node| {
+            let (uplink, settings) = (self.uplink(node, given), self.settings.own(node));
+            Arc::new(Host { name: node.into(), uplink, settings })
+        });
+        Node { endpoint, addresses: party.addresses().to_vec(), host }
+    }
+
+    /// Whether the end of a tier with enforced policies denies.
+    pub(super) fn denies_at_end(&self, tier: &str) -> bool {
+        match self.picture.resources.get(&ResourceKey::cluster(Kind::Tier, tier)).map(|resource| &**resource) {
+            Some(Resource::Tier(tier)) => tier.spec.default_action != Some(DefaultAction::Pass),
+            _ => true,
         }
+    }
+
+    /// Settings of a host.
+    pub(super) fn settings_of(&self, node: &str) -> &Settings {
+        self.settings.of_node(node)
     }
 
     /// Whether it is not known which of the host's endpoints has the interface that leads elsewhere.
     pub(super) fn is_uplink_unknown(&self, node: &str) -> bool {
-        self.of_host(node).iter().any(|(_, endpoint)| !is_other(endpoint)) && self.uplink_of(node).is_none()
+        self.of_host(node).iter().any(|id| !self.is_other(id)) && self.named_uplink(node).is_none()
     }
 
-    fn of_host(&self, node: &str) -> Vec<(&EndpointId, &Arc<ActiveHostEndpoint>)> {
-        let here = |id: &EndpointId| self.spec_of(&id.0).is_some_and(|spec| spec.node == node);
-        self.host_endpoints.iter().filter(|(id, _)| here(id)).collect()
+    fn of_host(&self, node: &str) -> &[EndpointId] {
+        self.by_node.get(node).map(Vec::as_slice).unwrap_or_default()
     }
 
-    fn uplink_of(&self, node: &str) -> Option<(&EndpointId, &Arc<ActiveHostEndpoint>)> {
-        let named: Vec<_> = self.of_host(node).into_iter().filter(|(_, endpoint)| !is_other(endpoint)).collect();
+    fn named_uplink(&self, node: &str) -> Option<&EndpointId> {
+        let named: Vec<_> = self.of_host(node).iter().filter(|id| !self.is_other(id)).collect();
         let is_hosts = |ip: &IpAddr| self.names.host_of(*ip) == Some(node);
         let has_address =
-            |id: &EndpointId| self.spec_of(&id.0).is_some_and(|spec| spec.expected_ips.iter().any(is_hosts));
-        let of_address = named.iter().find(|(id, _)| has_address(id)).copied();
-        of_address.or_else(|| named.first().filter(|_| named.len() == 1).copied())
+            |id: &EndpointId| spec_of(&self.picture, &id.0).is_some_and(|spec| spec.expected_ips.iter().any(is_hosts));
+        let of_address = named.iter().find(|id| has_address(id)).copied();
+        of_address.or_else(|| named.first().copied().filter(|_| named.len() == 1))
     }
 
-    fn spec_of(&self, key: &ResourceKey) -> Option<&HostEndpointSpec> {
-        match &**self.picture.resources.get(key)? {
-            Resource::HostEndpoint(object) => Some(&object.spec),
-            _ => None,
-        }
+    fn is_other(&self, id: &EndpointId) -> bool {
+        self.host_endpoints.get(id).is_some_and(|endpoint| endpoint.interfaces == HostInterfaces::Others)
     }
 }
 
-fn is_other(endpoint: &ActiveHostEndpoint) -> bool {
-    endpoint.interfaces == HostInterfaces::Others
+fn spec_of<'p>(picture: &'p Picture, key: &ResourceKey) -> Option<&'p HostEndpointSpec> {
+    match &**picture.resources.get(key)? {
+        Resource::HostEndpoint(object) => Some(&object.spec),
+        _ => None,
+    }
 }
 
 fn feed(graph: &mut Graph, picture: &Picture) {
@@ -130,47 +155,4 @@ fn feed(graph: &mut Graph, picture: &Picture) {
     for (key, slice) in &picture.slices {
         graph.set_endpoint_slice(key, Some(slice.clone()));
     }
-}
-
-/// What all hosts are set to, unless their own environment says otherwise.
-fn configuration(picture: &Picture) -> Option<&FelixConfigurationSpec> {
-    let key = ResourceKey::cluster(Kind::FelixConfiguration, SINGLE_NAME);
-    match &**picture.resources.get(&key)? {
-        Resource::FelixConfiguration(object) => Some(&object.spec),
-        _ => None,
-    }
-}
-
-fn prefixes(configuration: Option<&FelixConfigurationSpec>) -> Vec<InterfaceName> {
-    let given = configuration.map(|spec| spec.interface_prefix.as_str()).unwrap_or_default();
-    let prefixes: Vec<_> = given.split(',').filter_map(|prefix| prefix.trim().parse().ok()).collect();
-    if prefixes.is_empty() { vec![InterfaceName::CALI] } else { prefixes }
-}
-
-fn settings(configuration: Option<&FelixConfigurationSpec>) -> Settings {
-    let mut settings = Settings::default();
-    let Some(spec) = configuration else { return settings };
-    settings.host.endpoint_to_host = match spec.default_endpoint_to_host_action.to_ascii_lowercase().as_str() {
-        "accept" => EndpointToHost::Accept,
-        "return" => EndpointToHost::Return,
-        _ => EndpointToHost::Drop,
-    };
-    if let Some(port) = spec.vxlan_port.and_then(|port| u16::try_from(port).ok()) {
-        settings.host.vxlan_port = port;
-    }
-    let defaults = Failsafes::default();
-    let list = |given: &Option<Vec<ProtoPort>>, default| match given {
-        Some(ports) => ports.iter().filter_map(failsafe).collect(),
-        None => default,
-    };
-    settings.failsafes = Failsafes {
-        inbound: list(&spec.failsafe_inbound_host_ports, defaults.inbound),
-        outbound: list(&spec.failsafe_outbound_host_ports, defaults.outbound),
-    };
-    settings
-}
-
-fn failsafe(port: &ProtoPort) -> Option<FailsafePort> {
-    let protocol = if port.protocol.is_empty() { Some(6) } else { super::traffic::protocol(&port.protocol).ok() }?;
-    Some(FailsafePort { protocol, net: port.net.parse().ok(), port: port.port? })
 }

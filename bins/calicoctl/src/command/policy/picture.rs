@@ -5,12 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use calico_cmd::manifest::Document;
+use calico_cmd::manifest::{Document, Place};
 use calico_cmd::output::chain;
 use calico_core::Few;
 use calico_core::kubernetes::{self, Converted};
 use calico_core::resource::v1::{self, RuleOrigins};
-use calico_core::resource::{Kind, PolicyType, Resource, ResourceKey, Rule, clipped};
+use calico_core::resource::{Fault, Kind, PolicyType, Resource, ResourceKey, Rule, clipped};
 use calico_core::service::{EndpointSlice, EndpointSliceKey};
 use calico_datastore::Scope;
 use calico_datastore::client::Client;
@@ -19,7 +19,7 @@ use serde_json::Value;
 use super::{words, written};
 use crate::cli::FileOptions;
 use crate::command::Context;
-use crate::failure::{Failure, InputFault};
+use crate::failure::{Failure, InputFault, printable};
 use crate::input::{self, DEFAULT_NAMESPACE, Item};
 
 /// Kinds that say something about policy.
@@ -55,8 +55,8 @@ pub(super) struct Picture {
 pub(super) struct Manifests {
     /// Calico's own.
     pub(super) items: Vec<Item>,
-    /// What Kubernetes' documents say.
-    converted: Vec<Converted>,
+    /// What Kubernetes' documents say, and where they stand.
+    converted: Vec<(Converted, Place)>,
 }
 
 impl Picture {
@@ -105,12 +105,16 @@ impl Picture {
 
     /// Puts what files say in the place of what was there under the same names.
     pub(super) fn apply(&mut self, manifests: Manifests, context: &mut Context<'_>) -> Result<(), Failure> {
+        let mut own = BTreeSet::new();
         for item in manifests.items {
-            let key = item.resource.key();
-            self.resources.extend(key.map(|key| (key, Arc::new(item.resource))));
+            if let Some(key) = item.resource.key() {
+                own.insert(key.clone());
+                self.origins.remove(&key);
+                self.resources.insert(key, Arc::new(item.resource));
+            }
         }
-        let mut taken = BTreeSet::new();
-        for converted in manifests.converted {
+        let mut taken: BTreeMap<ResourceKey, Place> = BTreeMap::new();
+        for (converted, place) in manifests.converted {
             let (resource, origins) = match converted {
                 Converted::Resource(resource) => (resource, None),
                 Converted::Policy(resource, origins) => (resource, Some(origins)),
@@ -124,8 +128,15 @@ impl Picture {
                 Converted::Nothing(_) => continue,
             };
             let Some(key) = resource.key() else { continue };
-            if !taken.insert(key.clone()) {
-                return Err(Failure::message(format_args!("{} is given twice", words::named(&key))));
+            if let Some(first) = taken.insert(key.clone(), place.clone()) {
+                let message = format!("{} is given twice, first at {first}", words::named(&key));
+                return Err(twice(key.kind(), message, place));
+            }
+            if own.contains(&key) {
+                let key = words::named(&key);
+                context.tell(&format!(
+                    "warning: {key} is not looked at, as Kubernetes' own document says what it is\n  at {place}"
+                ));
             }
             match origins {
                 Some(origins) => self.origins.insert(key.clone(), origins),
@@ -165,6 +176,12 @@ impl Picture {
     }
 }
 
+fn twice(kind: Kind, message: String, place: Place) -> Failure {
+    let mut faults = Few::default();
+    faults.add(|| InputFault::Refused { verb: "read", kind, message, place: Box::new(place) });
+    Failure::Input(faults)
+}
+
 impl Manifests {
     /// Reads and checks files. Documents of Kubernetes that policy does not look at are passed over, and it is said which.
     pub(super) async fn read(
@@ -177,28 +194,43 @@ impl Manifests {
         let mut manifests = Self::default();
         let (mut own, mut faults) = (Vec::new(), Few::default());
         let mut passed_over: BTreeMap<String, usize> = BTreeMap::new();
+        let mut unseen: BTreeMap<String, usize> = BTreeMap::new();
         for mut document in documents {
             fill_namespace(&mut document, options.namespace());
             match kubernetes::convert(&document.value) {
                 Some(Ok(Converted::Nothing(why))) => {
                     let name = document.value.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default();
+                    let name = printable(name);
                     context.tell(&format!("info: pod {name} counts as absent: {why}"));
                 }
-                Some(Ok(converted)) => manifests.converted.push(converted),
+                Some(Ok(converted)) => {
+                    let place = document.place(&Fault::value("metadata.name", None, ""));
+                    manifests.converted.push((converted, place));
+                }
                 Some(Err(found)) => {
                     for fault in found {
                         faults.add(|| InputFault::Older { place: Box::new(document.place(&fault)), fault });
                     }
                 }
                 None => match foreign(&document) {
+                    Some(kind) if is_policy(&document) => *unseen.entry(kind).or_default() += 1,
                     Some(kind) => *passed_over.entry(kind).or_default() += 1,
                     None => own.push(document),
                 },
             }
         }
+        let list = |kinds: &BTreeMap<String, usize>| {
+            kinds.iter().map(|(kind, count)| format!("{count} {kind}")).collect::<Vec<_>>().join(", ")
+        };
         if !passed_over.is_empty() {
-            let kinds: Vec<_> = passed_over.iter().map(|(kind, count)| format!("{count} {kind}")).collect();
-            context.tell(&format!("info: passed over, as policy does not look at them: {}", kinds.join(", ")));
+            context.tell(&format!("info: passed over, as policy does not look at them: {}", list(&passed_over)));
+        }
+        if !unseen.is_empty() {
+            context.tell(&format!(
+                "WARNING: the answer is without {}: this version carries out no policy of Kubernetes for the whole cluster, neither here nor \
+                 on hosts; what it allows or denies is not in it",
+                list(&unseen)
+            ));
         }
         if !faults.is_empty() {
             return Err(Failure::Input(faults));
@@ -215,6 +247,12 @@ fn foreign(document: &Document) -> Option<String> {
     let is_ours =
         version.contains("projectcalico.org") || v1::is_older(&document.value) || Kind::from_name(kind).is_some();
     (!is_ours).then(|| clipped(kind.to_owned(), 60))
+}
+
+/// Policy of Kubernetes that is for the whole cluster (`policy.networking.k8s.io`), which nothing here makes rules of.
+fn is_policy(document: &Document) -> bool {
+    let version = document.value.get("apiVersion").and_then(Value::as_str).unwrap_or_default();
+    version.starts_with("policy.networking.k8s.io/")
 }
 
 /// As the tools of Kubernetes do it with the documents of theirs.

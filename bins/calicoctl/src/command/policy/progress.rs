@@ -8,7 +8,7 @@ use crate::command::Context;
 /// How long work may take before anything is said of it, and how often it is said.
 const PAUSE: Duration = Duration::from_millis(500);
 
-/// A line on standard error that changes as work goes on. Only terminals see it.
+/// A line on standard error that changes as work goes on. Only terminals see it, wherever standard output goes.
 pub(super) struct Progress<'a> {
     output: Option<&'a mut dyn Write>,
     told: Instant,
@@ -17,7 +17,7 @@ pub(super) struct Progress<'a> {
 
 impl<'a> Progress<'a> {
     pub(super) fn new(context: &'a mut Context<'_>) -> Self {
-        let output: Option<&'a mut dyn Write> = if context.is_terminal { Some(&mut *context.stderr) } else { None };
+        let output: Option<&'a mut dyn Write> = if context.is_watched { Some(&mut *context.stderr) } else { None };
         Self { output, told: Instant::now(), is_shown: false }
     }
 

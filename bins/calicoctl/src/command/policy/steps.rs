@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use calico_core::calc::event::{ActiveRules, Member, Stack};
+use calico_core::calc::event::{ActiveRules, Member, PolicyId, Stack};
 use calico_core::flow::{Decision, Flow};
 use calico_core::net::Family;
 use calico_core::resource::{Action, DefaultAction, PolicyType, ResourceKey};
@@ -31,6 +31,8 @@ pub(super) enum What {
     NoMatch { tried: Vec<Tried>, is_staged: bool },
     /// The end of a tier.
     EndOfTier(DefaultAction),
+    /// Of a tier with staged policies alone, none of which decided: its end would deny if they were enforced.
+    WouldEndTier,
     /// Anything else: a word for programs, and a sentence for people.
     Said(&'static str, String),
 }
@@ -100,26 +102,35 @@ enum Left {
     On,
     /// Its tier was left.
     Tier,
+    /// Its tier would be left if it were enforced.
+    Would,
 }
 
 impl Teller<'_> {
     fn walk(&mut self, stack: &Stack) {
         for tier in &stack.tiers {
+            let mut would_decide = false;
             for policy in &tier.policies {
                 if self.steps.peek().is_none() {
                     return;
                 }
                 let owner = Owner::Policy { tier: tier.name.clone(), policy: policy.clone() };
                 let rules = self.model.state.policies.get(policy).map(|rules| &**rules);
-                if self.of_owner(&owner, Some(&tier.name), rules, policy.is_staged()) == Left::Tier {
-                    break;
+                match self.of_owner(&owner, Some(&tier.name), rules, policy.is_staged()) {
+                    Left::Tier => break,
+                    Left::Would => would_decide = true,
+                    Left::On => {}
                 }
             }
             if let Some(Step::EndOfTier { tier: name, action }) = self.steps.peek().copied()
                 && *name == tier.name
             {
                 self.steps.next();
-                self.shown.push(Shown { tier: Some(name.to_string()), owner: None, what: What::EndOfTier(*action) });
+                let at_end = |what| Shown { tier: Some(name.to_string()), owner: None, what };
+                if tier.policies.iter().all(PolicyId::is_staged) && !would_decide && self.model.denies_at_end(name) {
+                    self.shown.push(at_end(What::WouldEndTier));
+                }
+                self.shown.push(at_end(What::EndOfTier(*action)));
             }
         }
         for profile in &stack.profiles {
@@ -158,7 +169,11 @@ impl Teller<'_> {
                 self.push(&key, tier, What::NoMatch { tried, is_staged });
             }
         }
-        if is_decided && !is_staged { Left::Tier } else { Left::On }
+        match (is_decided, is_staged) {
+            (false, _) => Left::On,
+            (true, true) => Left::Would,
+            (true, false) => Left::Tier,
+        }
     }
 
     fn matched(
@@ -315,6 +330,7 @@ impl Shown {
                 "type": "end-of-tier",
                 "action": if *action == DefaultAction::Pass { "Pass" } else { "Deny" },
             }),
+            What::WouldEndTier => json!({ "type": "staged-end-of-tier", "action": "Deny" }),
             What::Said(word, text) => json!({ "type": word, "text": text }),
         };
         if let Some(tier) = &self.tier {

@@ -1,10 +1,11 @@
 //! What sort of traffic is asked about: protocol, ports, ICMP.
 
 use std::fmt;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use calico_core::flow::Flow;
 use calico_core::net::{Family, Protocol};
+use calico_core::verdict::Service;
 use clap::Args;
 
 /// Source port of a flow that names none: the first of those that systems choose themselves.
@@ -150,6 +151,19 @@ impl Traffic {
         }
     }
 
+    /// The same for the matrix; none of a family that it is not of.
+    pub(super) fn service(self, family: Family) -> Option<Service> {
+        if self.family().is_some_and(|own| own != family) {
+            return None;
+        }
+        let any = match family {
+            Family::V4 => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
+            Family::V6 => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
+        };
+        let Flow { protocol, source_port, destination_port, icmp, .. } = self.flow(any, any);
+        Some(Service { protocol, source_port, destination_port, icmp })
+    }
+
     /// `tcp/80`, as in a list of ports; ICMP and others by name.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         let (name, port) = text.split_once('/').map_or((text, None), |(name, port)| (name, Some(port)));
@@ -184,6 +198,43 @@ impl Traffic {
         match self {
             Self::Ports { destination, .. } => Some(destination),
             _ => None,
+        }
+    }
+}
+
+/// What some traffic is to the matrix.
+#[derive(Debug, Default)]
+pub(super) struct Services {
+    pub(super) list: Vec<Service>,
+    /// For each traffic the place in the list over IPv4 and over IPv6.
+    places: Vec<[Option<usize>; 2]>,
+}
+
+impl Services {
+    pub(super) fn of(traffic: impl IntoIterator<Item = Traffic>) -> Self {
+        let mut services = Self::default();
+        for one in traffic {
+            let places =
+                [Family::V4, Family::V6].map(|family| one.service(family).map(|service| services.place(service)));
+            services.places.push(places);
+        }
+        services
+    }
+
+    fn place(&mut self, service: Service) -> usize {
+        // Next to each other, if at all.
+        let near = self.list.iter().rposition(|known| *known == service);
+        near.unwrap_or_else(|| {
+            self.list.push(service);
+            self.list.len() - 1
+        })
+    }
+
+    pub(super) fn get(&self, traffic: usize, family: Family) -> Option<usize> {
+        let [v4, v6] = self.places.get(traffic)?;
+        match family {
+            Family::V4 => *v4,
+            Family::V6 => *v6,
         }
     }
 }

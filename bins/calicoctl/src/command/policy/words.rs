@@ -101,7 +101,10 @@ fn side(entity: &EntityRule) -> String {
     }
     say(!entity.ports.is_empty(), &|| format!("port {}", list(&entity.ports)));
     say(!entity.not_ports.is_empty(), &|| format!("not port {}", list(&entity.not_ports)));
-    words.join(" ")
+    let text = words.join(" ");
+    // "from in namespaces" and "from of accounts" would be one word too many.
+    let bare = text.strip_prefix("in ").or_else(|| text.strip_prefix("of "));
+    bare.map_or_else(|| text.clone(), str::to_owned)
 }
 
 /// Those of Kubernetes begin with what makes them about pods.
@@ -152,6 +155,17 @@ mod tests {
             "Pass all but protocol 47 type 3 code 1 not type 8 from not [has(x)] of accounts a, b of accounts [c == 'd'] \
              to service n/s not port 1 with http conditions"
         );
+    }
+
+    #[test]
+    fn what_stands_first_needs_no_word_to_join_it() {
+        let read = |source: &str| {
+            rule(&serde_json::from_str(&format!(r#"{{"action": "Allow", "source": {source}}}"#)).unwrap())
+        };
+        assert_eq!(read(r#"{"serviceAccounts": {"names": ["a"]}}"#), "Allow from accounts a");
+        assert_eq!(read(r#"{"namespaceSelector": "all()"}"#), "Allow from namespaces [all()]");
+        let both = r#"{"namespaceSelector": "all()", "serviceAccounts": {"selector": "has(x)"}}"#;
+        assert_eq!(read(both), "Allow from namespaces [all()] of accounts [has(x)]");
     }
 
     #[test]

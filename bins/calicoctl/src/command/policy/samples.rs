@@ -1,0 +1,372 @@
+//! Which traffic a comparison asks about: of all traffic that the rules of either side could tell apart, one of each sort.
+//!
+//! The ends of all ranges of ports that rules name cut the ports into intervals; those that no rule tells apart are one sample. Where rules
+//! look at source ports, too, each interval of these is combined with each of those. Types and codes of ICMP, and protocols without
+//! ports, are taken one by one, and one that nobody names stands for the rest.
+
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+
+use calico_core::calc::event::{ActiveEntity, ActiveRule, Member, SetId};
+use calico_core::net::{Family, PortRange};
+use calico_core::resource::Icmp;
+use serde_json::{Value, json};
+
+use super::model::Model;
+use super::steps::put;
+use super::traffic::{SOURCE_PORT, Traffic, has_ports, name};
+
+const TCP: u8 = 6;
+const UDP: u8 = 17;
+const ICMP: u8 = 1;
+const ICMPV6: u8 = 58;
+const IPIP: u8 = 4;
+/// Stands for all protocols that nobody names: one for experiments (RFC 3692), and the next if that is named.
+const OTHERS: std::ops::RangeInclusive<u8> = 143..=254;
+/// Most combinations of source and destination ports of a protocol.
+const MOST: usize = 50_000;
+
+/// Some traffic, and all that no rule tells from it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Sample {
+    /// One of it.
+    pub(super) traffic: Traffic,
+    /// What it is called.
+    pub(super) label: String,
+    protocol: String,
+    ports: Option<String>,
+    source_ports: Option<String>,
+    icmp: Option<(u8, u8)>,
+}
+
+/// What to ask about.
+#[derive(Debug, Default)]
+pub(super) struct Samples {
+    pub(super) list: Vec<Sample>,
+    /// What is left out, and why.
+    pub(super) left_out: Vec<String>,
+}
+
+impl Sample {
+    /// Traffic that was chosen.
+    pub(super) fn given(traffic: Traffic) -> Self {
+        let ports = traffic.port().map(|port| port.to_string());
+        Self {
+            traffic,
+            label: traffic.to_string(),
+            protocol: traffic.protocol(),
+            ports,
+            source_ports: None,
+            icmp: None,
+        }
+    }
+
+    /// Whether it is of that family, too.
+    pub(super) fn is_of(&self, family: Family) -> bool {
+        self.traffic.family().is_none_or(|own| own == family)
+    }
+
+    pub(super) fn json(&self) -> Value {
+        let mut value = json!({ "protocol": self.protocol, "ports": self.ports });
+        if let Some(ports) = &self.source_ports {
+            put(&mut value, "sourcePorts", json!(ports));
+        }
+        if let Some((kind, code)) = self.icmp {
+            put(&mut value, "icmpType", json!(kind));
+            put(&mut value, "icmpCode", json!(code));
+        }
+        value
+    }
+}
+
+/// All that the rules, named ports and settings of the models could tell apart.
+pub(super) fn all(models: &[&Model]) -> Samples {
+    let scene = Scene::of(models);
+    let mut samples = Samples::default();
+    for protocol in scene.protocols.iter().copied().filter(|protocol| has_ports(*protocol)) {
+        scene.ports(protocol, &mut samples);
+    }
+    scene.icmp(&mut samples);
+    let bare =
+        scene.protocols.iter().copied().filter(|protocol| !has_ports(*protocol) && !matches!(*protocol, ICMP | ICMPV6));
+    samples.list.extend(bare.map(|protocol| Sample::given(Traffic::Bare { protocol })));
+    if let Some(protocol) = OTHERS.rev().find(|protocol| !scene.protocols.contains(protocol)) {
+        let label = "other protocols".to_owned();
+        samples.list.push(Sample {
+            label: label.clone(),
+            protocol: label,
+            ..Sample::given(Traffic::Bare { protocol })
+        });
+    }
+    samples
+}
+
+/// What rules ask of ports, ICMP and protocols.
+#[derive(Debug, Default)]
+struct Scene {
+    atoms: Vec<Atom>,
+    protocols: BTreeSet<u8>,
+    /// By protocol, the ports that endpoints have a name for, or services have.
+    named: BTreeMap<u8, BTreeSet<u16>>,
+    /// Ports that settings are about.
+    set: BTreeMap<u8, BTreeSet<u16>>,
+    icmp: BTreeSet<(Option<u8>, Option<u8>)>,
+}
+
+/// What one rule asks of protocol and ports.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Atom {
+    protocol: Option<u8>,
+    not_protocol: Option<u8>,
+    source: Side,
+    destination: Side,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+struct Side {
+    ports: Vec<PortRange>,
+    not_ports: Vec<PortRange>,
+    names: Vec<SetId>,
+}
+
+impl Scene {
+    fn of(models: &[&Model]) -> Self {
+        let mut scene = Self { protocols: [TCP, UDP].into(), ..Self::default() };
+        let mut atoms = HashSet::new();
+        for model in models {
+            let policies = model.state.policies.iter().filter(|(id, _)| !id.is_staged()).map(|(_, rules)| rules);
+            let rules = policies.chain(model.state.profiles.values());
+            for rule in rules.flat_map(|rules| rules.ingress.iter().chain(&rules.egress)) {
+                scene.protocols.extend(rule.protocol.into_iter().chain(rule.not_protocol));
+                scene
+                    .icmp
+                    .extend(rule.icmp.iter().chain(&rule.not_icmp).map(|Icmp { icmp_type, code }| (*icmp_type, *code)));
+                atoms.insert(Atom::of(rule));
+            }
+            for member in model.state.sets.values().flat_map(|(_, members)| members) {
+                if let Member::AddrPort { protocol, port, .. } = member {
+                    scene.named.entry(*protocol).or_default().insert(*port);
+                }
+            }
+        }
+        scene.settings(models);
+        scene.protocols.extend(scene.named.keys().chain(scene.set.keys()));
+        scene.atoms = atoms.into_iter().collect();
+        scene
+    }
+
+    /// Fail-safe ports where there are host endpoints, and what workloads may not send where that changes.
+    fn settings(&mut self, models: &[&Model]) {
+        let all = models.iter().flat_map(|model| {
+            let own = model.settings.nodes().map(|node| model.settings.of_node(node));
+            own.chain([model.settings.common()])
+        });
+        let all: Vec<_> = all.collect();
+        let tunnels: HashSet<_> = all
+            .iter()
+            .map(|one| (one.host.vxlan_port, one.host.allow_vxlan_from_workloads, one.host.allow_ipip_from_workloads))
+            .collect();
+        if tunnels.len() > 1 {
+            self.set.entry(UDP).or_default().extend(tunnels.iter().map(|(port, ..)| *port));
+            self.set.entry(IPIP).or_default();
+        }
+        if models.iter().any(|model| !model.host_endpoints.is_empty()) {
+            for port in all.iter().flat_map(|one| one.failsafes.inbound.iter().chain(&one.failsafes.outbound)) {
+                self.set.entry(port.protocol).or_default().insert(port.port);
+            }
+        }
+    }
+
+    fn ports(&self, protocol: u8, samples: &mut Samples) {
+        let atoms: Vec<&Atom> = self.atoms.iter().filter(|atom| atom.concerns(protocol)).collect();
+        let named = self.named.get(&protocol).cloned().unwrap_or_default();
+        let mut points = named.clone();
+        points.extend(self.set.get(&protocol).into_iter().flatten());
+        let asks_names = |side: fn(&Atom) -> &Side| atoms.iter().any(|atom| !side(atom).names.is_empty());
+        let of_sources = if asks_names(|atom| &atom.source) { named.clone() } else { BTreeSet::new() };
+        let destinations = Axis::of(atoms.iter().map(|atom| &atom.destination), points);
+        let mut sources = Axis::of(atoms.iter().map(|atom| &atom.source), of_sources);
+        if destinations.0.len() * sources.0.len() > MOST {
+            let (to, from) = (destinations.0.len(), sources.0.len());
+            samples.left_out.push(format!(
+                "{}: rules tell {to} sorts of destination ports apart and {from} of source ports: asked about from port {SOURCE_PORT} only",
+                name(protocol)
+            ));
+            sources.0.retain(|one| one.holds(SOURCE_PORT));
+        }
+        let mut sorts: BTreeMap<Sort, Vec<(Interval, Interval)>> = BTreeMap::new();
+        for to in &destinations.0 {
+            for from in &sources.0 {
+                let matches =
+                    atoms.iter().map(|atom| atom.source.takes(from.first) && atom.destination.takes(to.first));
+                let sort = Sort { point_to: to.point, point_from: from.point, matches: matches.collect() };
+                sorts.entry(sort).or_default().push((*to, *from));
+            }
+        }
+        let mut found: Vec<_> = sorts.into_values().map(|pairs| sample(protocol, &pairs, sources.0.len())).collect();
+        found.sort_by_key(|(is_other, first, _)| (*is_other, *first));
+        samples.list.extend(found.into_iter().map(|(_, _, sample)| sample));
+    }
+
+    fn icmp(&self, samples: &mut Samples) {
+        if self.icmp.is_empty() {
+            samples.list.push(Sample::given(Traffic::Icmp { family: None, kind: None }));
+            return;
+        }
+        let types: BTreeSet<u8> = self.icmp.iter().filter_map(|(kind, _)| *kind).collect();
+        for (family, echo) in [(Family::V4, 8), (Family::V6, 128)] {
+            let protocol = match family {
+                Family::V4 => "icmp",
+                Family::V6 => "icmpv6",
+            };
+            let mut add = |kind: u8, code: u8, label: String| {
+                let traffic = Traffic::Icmp { family: Some(family), kind: Some((kind, code)) };
+                samples.list.push(Sample {
+                    label,
+                    protocol: protocol.into(),
+                    icmp: Some((kind, code)),
+                    ..Sample::given(traffic)
+                });
+            };
+            let mut of_type = |kind: u8, label: String| {
+                let codes: BTreeSet<u8> = self
+                    .icmp
+                    .iter()
+                    .filter(|(own, _)| own.is_none_or(|own| own == kind))
+                    .filter_map(|(_, code)| *code)
+                    .collect();
+                codes.iter().for_each(|code| add(kind, *code, format!("{label} code {code}")));
+                let other = (0..=u8::MAX).find(|code| !codes.contains(code));
+                let suffix = if codes.is_empty() { "" } else { " other codes" };
+                other.into_iter().for_each(|code| add(kind, code, format!("{label}{suffix}")));
+            };
+            types.iter().for_each(|kind| of_type(*kind, format!("{protocol} type {kind}")));
+            let other = std::iter::once(echo).chain(0..=u8::MAX).find(|kind| !types.contains(kind));
+            other.into_iter().for_each(|kind| of_type(kind, format!("other {protocol}")));
+        }
+    }
+}
+
+impl Atom {
+    fn of(rule: &ActiveRule) -> Self {
+        let side = |entity: &ActiveEntity| Side {
+            ports: entity.ports.clone(),
+            not_ports: entity.not_ports.clone(),
+            names: entity.port_sets.iter().chain(&entity.not_port_sets).copied().collect(),
+        };
+        Self {
+            protocol: rule.protocol,
+            not_protocol: rule.not_protocol,
+            source: side(&rule.source),
+            destination: side(&rule.destination),
+        }
+    }
+
+    fn concerns(&self, protocol: u8) -> bool {
+        self.protocol.is_none_or(|own| own == protocol)
+            && self.not_protocol != Some(protocol)
+            && (self.source != Side::default() || self.destination != Side::default())
+    }
+}
+
+impl Side {
+    /// Whether a port is wanted, as far as that does not depend on names.
+    fn takes(&self, port: u16) -> bool {
+        let holds = |ranges: &[PortRange]| ranges.iter().any(|range| range.contains(port));
+        (self.ports.is_empty() && self.names.is_empty() || holds(&self.ports)) && !holds(&self.not_ports)
+    }
+}
+
+/// Traffic that is alike.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Sort {
+    /// A port that has a name, or a setting about it, is like no other.
+    point_to: Option<u16>,
+    point_from: Option<u16>,
+    matches: Vec<bool>,
+}
+
+/// Ports next to each other that nothing tells apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Interval {
+    first: u16,
+    last: u16,
+    point: Option<u16>,
+    /// Whether a rule or setting names them.
+    is_named: bool,
+}
+
+impl Interval {
+    const fn holds(self, port: u16) -> bool {
+        self.first <= port && port <= self.last
+    }
+}
+
+/// All ports, cut where anything begins or ends.
+#[derive(Debug)]
+struct Axis(Vec<Interval>);
+
+impl Axis {
+    fn of<'s>(sides: impl Iterator<Item = &'s Side>, points: BTreeSet<u16>) -> Self {
+        let ranges: BTreeSet<(u16, u16)> = sides
+            .flat_map(|side| side.ports.iter().chain(&side.not_ports))
+            .map(|range| (PortRange::min(*range), PortRange::max(*range)))
+            .chain(points.iter().map(|port| (*port, *port)))
+            .collect();
+        let after = |port: u16| port.checked_add(1);
+        let mut cuts: BTreeSet<u16> =
+            ranges.iter().flat_map(|(first, last)| [Some(*first), after(*last)]).flatten().collect();
+        cuts.remove(&0);
+        cuts.insert(1);
+        let firsts: Vec<u16> = cuts.into_iter().collect();
+        let lasts = firsts.iter().skip(1).map(|next| next - 1).chain([u16::MAX]);
+        let interval = |(first, last): (u16, u16)| Interval {
+            first,
+            last,
+            point: points.contains(&first).then_some(first),
+            is_named: ranges.iter().any(|(from, to)| (*from..=*to).contains(&first)),
+        };
+        Self(firsts.iter().copied().zip(lasts).map(interval).collect())
+    }
+}
+
+/// Of alike traffic whether nobody names it, its first port, and one of it.
+fn sample(protocol: u8, pairs: &[(Interval, Interval)], sources: usize) -> (bool, u16, Sample) {
+    let is_other = pairs.iter().any(|(to, from)| !to.is_named && !from.is_named);
+    let mut by_from: BTreeMap<Interval, BTreeSet<Interval>> = BTreeMap::new();
+    for (to, from) in pairs {
+        by_from.entry(*from).or_default().insert(*to);
+    }
+    let destinations: BTreeSet<Interval> = pairs.iter().map(|(to, _)| *to).collect();
+    let origins: BTreeSet<Interval> = pairs.iter().map(|(_, from)| *from).collect();
+    let word = name(protocol).to_ascii_lowercase();
+    let is_from_anywhere = by_from.len() == sources;
+    let ports = ranges(&destinations);
+    let mut label = if is_other { format!("other {word}") } else { format!("{word}/{ports}") };
+    let source_ports = (!is_from_anywhere && !is_other).then(|| ranges(&origins));
+    if let Some(from) = &source_ports {
+        label += &format!(" from port {from}");
+    }
+    let to = destinations.iter().find(|one| is_other && !one.is_named).or_else(|| destinations.first());
+    let to = to.copied().unwrap_or(Interval { first: 1, last: u16::MAX, point: None, is_named: false });
+    // Of those that go to it, the usual source port if it is among them.
+    let mut origins =
+        pairs.iter().filter(|(other, from)| *other == to && (!is_other || !from.is_named)).map(|(_, from)| *from);
+    let usual = origins.clone().find(|from| from.holds(SOURCE_PORT)).map(|_| SOURCE_PORT);
+    let source = usual.or_else(|| origins.next().map(|from| from.first)).unwrap_or(SOURCE_PORT);
+    let traffic = Traffic::Ports { protocol, source, destination: to.first };
+    let ports = (!is_other).then_some(ports);
+    (is_other, to.first, Sample { traffic, label, protocol: word, ports, source_ports, icmp: None })
+}
+
+/// `80,8000-8080`; neighbours are one.
+fn ranges(intervals: &BTreeSet<Interval>) -> String {
+    let mut joined: Vec<(u16, u16)> = Vec::new();
+    for one in intervals {
+        match joined.last_mut() {
+            Some((_, last)) if last.checked_add(1) == Some(one.first) => *last = one.last,
+            _ => joined.push((one.first, one.last)),
+        }
+    }
+    let text = |(first, last): &(u16, u16)| if first == last { first.to_string() } else { format!("{first}-{last}") };
+    joined.iter().map(text).collect::<Vec<_>>().join(",")
+}
