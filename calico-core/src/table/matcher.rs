@@ -69,6 +69,31 @@ impl CtState {
     }
 }
 
+/// Flags of a TCP packet, as a set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TcpFlags(u8);
+
+impl TcpFlags {
+    /// The sender will send no more.
+    pub const FIN: Self = Self(1);
+    /// A connection begins.
+    pub const SYN: Self = Self(2);
+    /// The connection is refused, or broken off.
+    pub const RST: Self = Self(4);
+    /// Something is acknowledged.
+    pub const ACK: Self = Self(16);
+
+    /// Both.
+    pub const fn and(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    /// The bits as they stand in the header.
+    pub const fn bits(self) -> u8 {
+        self.0
+    }
+}
+
 /// One condition.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -137,6 +162,16 @@ pub enum Match {
         icmp_type: u8,
         /// Code.
         code: Option<u8>,
+        /// Differs instead.
+        negated: bool,
+    },
+    /// `flags & mask == value` (or, negated, differs) of a TCP packet, the flags being numbered as in its header ([`TcpFlags`]). A packet of
+    /// another protocol does not match, negated or not.
+    Tcp {
+        /// Flags looked at.
+        mask: TcpFlags,
+        /// Those of them that are set.
+        value: TcpFlags,
         /// Differs instead.
         negated: bool,
     },

@@ -16,7 +16,7 @@ mod text;
 pub use chain::{BaseChain, Chain, ChainType, Fingerprint, Hook, RateLimit, Reject, Rule, Statement, Verdict};
 pub use check::{PORT_PROTOCOLS, RuleError, key_family};
 pub use delta::{Delta, ElementDelta, InterfaceSetting};
-pub use matcher::{CtState, Field, Match, Value};
+pub use matcher::{CtState, Field, Match, TcpFlags, Value};
 pub use name::{ChainName, NameError, SetName, Table};
 pub use route::{Neighbor, Route, RouteClass, RouteKey, RouteTableId, RouteTarget};
 pub use set::{Datum, Element, ElementData, FieldType, SetDecl, SetKind};

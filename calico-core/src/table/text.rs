@@ -6,8 +6,8 @@ use core::net::IpAddr;
 
 use super::{
     BaseChain, Chain, ChainType, CtState, Delta, Element, ElementData, Field, FieldType, Hook, Match, Neighbor,
-    RateLimit, Reject, Route, RouteClass, RouteTarget, Rule, SetDecl, SetKind, SetName, Statement, Value, Verdict,
-    key_family,
+    RateLimit, Reject, Route, RouteClass, RouteTarget, Rule, SetDecl, SetKind, SetName, Statement, TcpFlags, Value,
+    Verdict, key_family,
 };
 use crate::net::{Family, PortRange};
 
@@ -59,6 +59,14 @@ impl Display for CtState {
     }
 }
 
+impl Display for TcpFlags {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let names = [(Self::FIN, "fin"), (Self::SYN, "syn"), (Self::RST, "rst"), (Self::ACK, "ack")];
+        let set = names.into_iter().filter(|(flag, _)| self.bits() & flag.bits() != 0);
+        joined(f, " | ", set.map(|(_, name)| name))
+    }
+}
+
 impl Display for Match {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let not = |negated: &bool| if *negated { "!= " } else { "" };
@@ -82,6 +90,9 @@ impl Display for Match {
                 write!(f, " {}@{set}", not(negated))
             }
             Self::Icmp { family, icmp_type, code, negated } => icmp(f, *family, *icmp_type, *code, *negated),
+            Self::Tcp { mask, value, negated } => {
+                write!(f, "tcp flags & ({mask}) {} {value}", if *negated { "!=" } else { "==" })
+            }
             Self::CtState(states) => write!(f, "ct state {states}"),
             Self::Translated { negated } => write!(f, "ct status & dnat {} 0", if *negated { "==" } else { "!=" }),
             Self::NoReversePath => f.write_str("fib saddr . mark . iif oif 0"),

@@ -35,6 +35,10 @@ pub(super) fn condition(condition: &Match) -> Option<Statement<'static>> {
         }
         Match::InSet { key: fields, set, negated } => (key(fields)?, text(format!("@{set}")), equality(*negated)),
         Match::Icmp { family, icmp_type, code, negated } => icmp(*family, *icmp_type, *code, *negated),
+        Match::Tcp { mask, value, negated } => {
+            let masked = BinaryOperation::AND(payload("tcp", "flags"), Expression::Number(mask.bits().into()));
+            (Expression::BinaryOperation(Box::new(masked)), Expression::Number(value.bits().into()), equality(*negated))
+        }
         Match::CtState(states) => (connection("state"), states_expression(*states), Operator::IN),
         Match::Translated { negated: false } => (connection("status"), text("dnat"), Operator::IN),
         Match::Translated { negated: true } => {

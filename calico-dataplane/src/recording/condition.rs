@@ -9,6 +9,8 @@ use super::interpret::Run;
 use super::ruleset::StoredSet;
 use super::{Packet, Ruleset};
 
+const TCP: u8 = 6;
+
 impl Run<'_> {
     pub(super) fn holds(&self, ruleset: &Ruleset, condition: &Match) -> bool {
         let packet = &self.packet;
@@ -47,6 +49,10 @@ impl Run<'_> {
                 let number = if *family == Family::V4 { 1 } else { 58 };
                 let same = |(found, found_code)| found == *icmp_type && code.is_none_or(|code| code == found_code);
                 flow.protocol == number && flow.icmp.is_some_and(|found| same(found) != *negated)
+            }
+            Match::Tcp { mask, value, negated } => {
+                let same = packet.tcp_flags & mask.bits() == value.bits();
+                flow.protocol == TCP && same != *negated
             }
             Match::CtState(states) => self.ct_state().bits() & states.bits() != 0,
             Match::Translated { negated } => self.has_connection() && packet.translated != *negated,

@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use calico_core::flow::{Decision, Flow};
 use calico_core::net::InterfaceName;
-use calico_core::table::{ChainName, CtState, Reject};
+use calico_core::table::{ChainName, CtState, Reject, TcpFlags};
 
 /// A packet at a hook.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,6 +17,8 @@ pub struct Packet {
     pub oif: Option<InterfaceName>,
     /// Addresses, protocol, ports.
     pub flow: Flow,
+    /// Flags of TCP, as they stand in its header.
+    pub tcp_flags: u8,
     /// What connection tracking says, or will say once the packet comes by.
     pub ct_state: CtState,
     /// Whether the connection's destination was translated.
@@ -48,6 +50,7 @@ impl Packet {
             iif: None,
             oif: None,
             flow,
+            tcp_flags: TcpFlags::SYN.bits(),
             ct_state: CtState::NEW,
             translated: false,
             reverse_path: true,

@@ -7,7 +7,7 @@ use calico_core::flow::{Decision, Flow};
 use calico_core::net::{Family, InterfaceName, PortRange};
 use calico_core::table::{
     BaseChain, Chain, ChainName, ChainType, CtState, Datum, Delta, Element, ElementDelta, Field, FieldType, Hook,
-    Match, RateLimit, Reject, Rule, SetDecl, SetKind, SetName, Statement, Table, Value, Verdict,
+    Match, RateLimit, Reject, Rule, SetDecl, SetKind, SetName, Statement, Table, TcpFlags, Value, Verdict,
 };
 
 use super::*;
@@ -161,6 +161,27 @@ fn without_a_connection_nothing_is_said_of_its_translation() {
             ruleset(vec![drops]).evaluate(&[Hook::Forward], packet).decision == Decision::Deny
         });
         assert_eq!(found, denied, "{ct_state}");
+    }
+}
+
+#[test]
+fn flags_are_those_of_tcp() {
+    let mask = TcpFlags::SYN.and(TcpFlags::ACK);
+    for (protocol, tcp_flags, found) in [
+        (6, TcpFlags::SYN, [true, false]),
+        (6, TcpFlags::SYN.and(TcpFlags::RST), [true, false]),
+        (6, TcpFlags::SYN.and(TcpFlags::ACK), [false, true]),
+        (6, TcpFlags::ACK, [false, true]),
+        (17, TcpFlags::SYN, [false, false]),
+    ] {
+        let dropped = [false, true].map(|negated| {
+            let begins = Match::Tcp { mask, value: TcpFlags::SYN, negated };
+            let packet = Packet { tcp_flags: tcp_flags.bits(), ..packet() };
+            let packet = Packet { flow: Flow { protocol, ..packet.flow }, ..packet };
+            let drops = chain("a", Some(0), vec![when(begins, Verdict::Drop)]);
+            ruleset(vec![drops]).evaluate(&[Hook::Forward], packet).decision == Decision::Deny
+        });
+        assert_eq!(dropped, found, "{protocol} {tcp_flags}");
     }
 }
 

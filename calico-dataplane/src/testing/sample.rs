@@ -5,7 +5,7 @@
 use calico_core::net::{Family, PortRange};
 use calico_core::table::{
     BaseChain, Chain, ChainName, ChainType, CtState, Datum, Delta, Element, ElementDelta, Field, FieldType, Hook,
-    Match, RateLimit, Reject, Rule, SetDecl, SetKind, SetName, Statement, Table, Value, Verdict,
+    Match, RateLimit, Reject, Rule, SetDecl, SetKind, SetName, Statement, Table, TcpFlags, Value, Verdict,
 };
 
 /// A chain name of the ARP table.
@@ -135,6 +135,8 @@ pub fn rules() -> Vec<Rule> {
             cidrs: cidrs.iter().map(|cidr| cidr.parse().unwrap()).collect(),
             negated,
         };
+        let flags = TcpFlags::FIN.and(TcpFlags::SYN).and(TcpFlags::RST).and(TcpFlags::ACK);
+        let begins = Match::Tcp { mask: flags, value: TcpFlags::SYN, negated };
         let ports = |field, ranges: &[(u16, u16)]| Match::InPorts {
             field,
             ranges: ranges.iter().map(|(min, max)| PortRange::new(*min, *max).unwrap()).collect(),
@@ -174,6 +176,8 @@ pub fn rules() -> Vec<Rule> {
             vec![icmp(Family::V6, 128, Some(0))],
             vec![Match::Mark { mask: 0xff00, value: 0x1200, negated }],
             vec![Match::Translated { negated }],
+            vec![tcp.clone(), begins.clone()],
+            vec![begins],
             vec![Match::Local { field: src4, negated }],
             vec![Match::Local { field: dst6, negated }],
         ]);

@@ -20,6 +20,9 @@ use crate::nftables::key::{after, push_address};
 use crate::nftables::userdata::{self, Seal};
 
 const ICMP: u8 = 1;
+const TCP: u8 = 6;
+/// Where the flags stand.
+const TCP_FLAGS: u32 = 13;
 const ICMPV6: u8 = 58;
 /// `nft`'s number of a port's type.
 const PORT_TYPE: u32 = 13;
@@ -37,7 +40,8 @@ pub(super) fn rules<'a>(batch: &mut Batch<'a>, chain: &'a Chain) -> Result<(), D
     let count = u32::try_from(chain.rules.len()).unwrap_or(u32::MAX);
     for (index, rule) in chain.rules.iter().enumerate() {
         let subject = Subject::Rule { chain: &chain.name, index };
-        let mut encoder = RuleEncoder { batch, subject, writer: Writer::default(), families: Vec::new(), ports: false };
+        let mut encoder =
+            RuleEncoder { batch, subject, writer: Writer::default(), families: Vec::new(), ports: false, tcp: false };
         encoder.rule(rule).map_err(|detail| DataplaneError::Unwritable { object: subject.to_string(), detail })?;
         let expressions = encoder.writer.finish().ok_or_else(|| DataplaneError::Unwritable {
             object: subject.to_string(),
@@ -57,12 +61,16 @@ pub(super) struct RuleEncoder<'b, 'a> {
     families: Vec<Family>,
     /// The rule itself sees to it that only protocols with ports pass.
     ports: bool,
+    /// The same with TCP.
+    tcp: bool,
 }
 
 impl RuleEncoder<'_, '_> {
     fn rule(&mut self, rule: &Rule) -> Result<(), String> {
         rule.check(self.subject.table()).map_err(|error| error.to_string())?;
         self.ports = rule.implies_ports();
+        let is_tcp = Match::Equal { field: Field::L4Proto, value: Value::Proto(TCP), negated: false };
+        self.tcp = rule.matches.contains(&is_tcp);
         for condition in &rule.matches {
             self.condition(condition)?;
         }
@@ -93,6 +101,15 @@ impl RuleEncoder<'_, '_> {
                 self.emit().lookup(Register::FIRST, SetReference { name: set.as_str(), id: None }, *negated);
             }
             Match::Icmp { family, icmp_type, code, negated } => self.icmp(*family, *icmp_type, *code, *negated),
+            Match::Tcp { mask, value, negated } => {
+                if !self.tcp {
+                    self.emit().meta(Meta::L4Proto, Register::FIRST);
+                    self.compare(false, &[TCP]);
+                }
+                self.emit().payload(Base::Transport, TCP_FLAGS, 1, Register::FIRST);
+                self.emit().bitwise(Register::FIRST, &[mask.bits()], &[0]);
+                self.compare(*negated, &[value.bits()]);
+            }
             Match::CtState(states) => {
                 self.emit().ct_state(Register::FIRST);
                 self.any_bit(states.bits(), false);
