@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use std::pin::Pin;
 
 use async_trait::async_trait;
-use calico_core::connection::Connection;
+use calico_core::connection::{Connection, RouteQuery, Routes};
 use calico_core::net::InterfaceName;
 use calico_core::table::{
     BaseChain, ChainName, Delta, Element, Fingerprint, Neighbor, Route, RouteKey, SetDecl, SetName,
@@ -30,8 +30,9 @@ use crate::DataplaneError;
 /// - [`remove_workload`](Dataplane::remove_workload) begins at once and holds nothing of the dataplane: what it gives may be awaited
 ///   beside other calls, by any task. Both ends are gone when it is ready. Absence is success, and so is an interface that is no
 ///   workload's by its kind: it is left alone. The removal is reported as a change, like any that others make.
-/// - [`connections`](Dataplane::connections) and [`end_connections`](Dataplane::end_connections) go on by themselves in the same way. A host that tracks nothing
-///   has none. To end one that has ended already is success.
+/// - [`connections`](Dataplane::connections) and [`end_connections`](Dataplane::end_connections) go on by themselves in the same way, and so does
+///   [`ways`](Dataplane::ways). A host that tracks nothing has no connections. To end one that has ended already is success. That nothing leads
+///   to an address is no error.
 #[async_trait]
 pub trait Dataplane: Send {
     /// What the host holds of ours, and its links.
@@ -51,6 +52,12 @@ pub trait Dataplane: Send {
 
     /// Ends connections that were listed.
     fn end_connections(&mut self, names: Vec<TrackedName>) -> Removal;
+
+    /// The interfaces by which the host sends what is asked about. A backend that cannot tell leaves it out, and then no host endpoint has a say
+    /// about connections of those addresses.
+    fn ways(&mut self, _asked: BTreeSet<RouteQuery>) -> Ways {
+        Box::pin(std::future::ready(Ok(Routes::new())))
+    }
 }
 
 /// A removal that goes on by itself.
@@ -58,6 +65,9 @@ pub type Removal = Pin<Box<dyn Future<Output = Result<(), DataplaneError>> + Sen
 
 /// A look at connections that goes on by itself.
 pub type Listing = Pin<Box<dyn Future<Output = Result<Tracking, DataplaneError>> + Send>>;
+
+/// A look at routes that goes on by itself.
+pub type Ways = Pin<Box<dyn Future<Output = Result<Routes, DataplaneError>> + Send>>;
 
 /// Which connections are asked for.
 pub type Pick = Box<dyn Fn(&Connection) -> bool + Send>;

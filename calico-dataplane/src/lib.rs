@@ -30,7 +30,7 @@ pub mod workload;
 
 pub use backend::{
     ApplyReport, Dataplane, HostChange, LinkState, Listing, Observed, ObservedChain, ObservedSet, Pick, Removal,
-    RouteFailure, Tracked, TrackedName, Tracking,
+    RouteFailure, Tracked, TrackedName, Tracking, Ways,
 };
 pub use error::DataplaneError;
 #[cfg(feature = "linux")]

@@ -1,9 +1,11 @@
 //! The Linux backend: nf_tables, route netlink, conntrack and `/proc/sys`, in one network namespace.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use calico_core::connection::RouteQuery;
 use calico_core::net::InterfaceName;
 use calico_core::table::Delta;
 
@@ -16,7 +18,7 @@ use crate::nftables::Ruleset;
 use crate::quiet;
 use crate::sysctl::Settings;
 use crate::workload;
-use crate::{ApplyReport, Dataplane, DataplaneError, HostChange, Listing, Observed, Pick, Removal, TrackedName};
+use crate::{ApplyReport, Dataplane, DataplaneError, HostChange, Listing, Observed, Pick, Removal, TrackedName, Ways};
 
 /// How a [`LinuxDataplane`] tells what is its own.
 #[derive(Debug, Clone)]
@@ -49,8 +51,8 @@ impl LinuxConfig {
 ///
 /// Requests are system calls that the kernel completes before they return (a few microseconds for an element, a second for a table
 /// of ten thousands of rules); they are made on the calling task's thread. Only [`next_change`](Dataplane::next_change) waits, and
-/// needs a tokio runtime with I/O enabled; [`remove_workload`](Dataplane::remove_workload), [`connections`](Dataplane::connections) and
-/// [`end_connections`](Dataplane::end_connections) need a runtime, whose threads for blocking work they use.
+/// needs a tokio runtime with I/O enabled; [`remove_workload`](Dataplane::remove_workload), [`connections`](Dataplane::connections),
+/// [`ways`](Dataplane::ways) and [`end_connections`](Dataplane::end_connections) need a runtime, whose threads for blocking work they use.
 ///
 /// Nothing is executed and nothing is flushed, neither on open nor on drop.
 ///
@@ -152,6 +154,10 @@ impl Dataplane for LinuxDataplane {
 
     fn end_connections(&mut self, names: Vec<TrackedName>) -> Removal {
         self.beside.end(names)
+    }
+
+    fn ways(&mut self, asked: BTreeSet<RouteQuery>) -> Ways {
+        self.beside.routes(asked)
     }
 }
 

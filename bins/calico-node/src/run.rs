@@ -121,9 +121,9 @@ fn parts(args: &RunArgs, node: &str, store: Arc<dyn Datastore>, ids: &dyn IdSour
         dataplane: Box::new(LinuxDataplane::open(linux)?),
         bgp,
         bgp_port: args.bgp_port,
+        end_denied_connections: args.policy.end_denied_connections.then(|| render.settings()),
         renderer: Box::new(Renderer::new(render)),
         reconcile,
-        end_denied_connections: args.policy.end_denied_connections,
         sync: SyncOptions::default(),
         metrics: Arc::new(Metrics::default()),
     })

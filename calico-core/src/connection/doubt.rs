@@ -89,20 +89,27 @@ impl Doubts {
             Event::EndpointSet { id, endpoint } => {
                 let Some(known) = before.endpoints.get(id) else { return };
                 if known.ingress != endpoint.ingress || known.egress != endpoint.egress {
-                    self.doubt_of(endpoint.addresses.iter().copied());
+                    self.doubt_of(endpoint.addresses.iter().chain(&endpoint.allowed_sources).copied());
                 }
                 let lost = known.addresses.iter().filter(|address| !endpoint.addresses.contains(address));
                 self.doubt_of(lost.filter(|address| is_shared(before, id, address)).copied());
+                let further = known.allowed_sources.iter().filter(|net| !endpoint.allowed_sources.contains(net));
+                self.doubt_of(further.copied());
             }
             // Its connections end with it, but those that another one may have with the same address.
             Event::EndpointRemoved(id) => {
-                let lost = before.endpoints.get(id).into_iter().flat_map(|known| &known.addresses);
+                let Some(known) = before.endpoints.get(id) else { return };
+                let lost = known.addresses.iter();
                 self.doubt_of(lost.filter(|address| is_shared(before, id, address)).copied());
+                self.doubt_of(known.allowed_sources.iter().copied());
             }
             // A new set is nobody's yet, as a new endpoint is, and one that goes was nobody's any more.
             Event::SetAdded { .. } | Event::SetRemoved(_) => {}
-            // They do not decide about workloads.
-            Event::HostEndpointSet { .. } | Event::HostEndpointRemoved(_) | Event::NetworkSet(_) => {}
+            // Interfaces pass on with it, and whose a connection is, its addresses do not tell.
+            Event::HostEndpointSet { id, endpoint } if before.host_endpoints.get(id) == Some(endpoint) => {}
+            Event::HostEndpointSet { .. } | Event::HostEndpointRemoved(_) => self.doubt_all(),
+            // It does not decide about policy.
+            Event::NetworkSet(_) => {}
         }
     }
 

@@ -4,8 +4,16 @@
 //! leaves it at that. Here such connections end, and only those. This module says two things about them, and touches none: which
 //! changes can deny what was allowed ([`Doubts`]), and whether one connection is denied now ([`Judge`]).
 //!
-//! What it cannot know is the interface that a connection came by. So it judges by the addresses of workloads of this host alone:
-//! a connection from one of a workload's further source prefixes, or of no workload, is never denied here.
+//! What nobody remembers is the interfaces that a connection goes through. So all ways that it can take are asked, and it is denied only if each
+//! of them is:
+//! - To and from addresses of workloads of this host there is the workload (of several that share one, any), and the host's own addresses
+//!   are the host.
+//! - Other addresses are behind the interface by which the host would send to them, as it answers the same way in all but odd networks; behind
+//!   several, if the route has several. What goes to the host may also come by the interface that has the address.
+//! - What comes from one of a workload's further source prefixes may come from that workload, or from where the route leads.
+//! - Nothing leaves by where it came from, if there is another way.
+//!
+//! Without a known route it is not denied.
 
 mod doubt;
 mod judge;
@@ -17,7 +25,7 @@ use core::net::IpAddr;
 use crate::flow::Flow;
 
 pub use doubt::{Doubt, Doubts};
-pub use judge::Judge;
+pub use judge::{Host, Judge, RouteQuery, Routes};
 
 /// A connection as a host tracks it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

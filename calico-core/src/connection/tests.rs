@@ -1,6 +1,6 @@
 //! No change denies a connection without raising doubt of it; and what the judge says, case by case.
 
-use alloc::collections::BTreeSet;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -10,13 +10,45 @@ use std::println;
 use super::*;
 use crate::calc::Graph;
 use crate::calc::event::{
-    ActiveEndpoint, ActiveEntity, ActiveRule, ActiveRules, EndpointId, Event, IpSetKind, Member, ProfileId, SetId,
-    Stack,
+    ActiveEndpoint, ActiveEntity, ActiveHostEndpoint, ActiveRule, ActiveRules, Directions, EndpointId, Event,
+    HostInterfaces, IpSetKind, Member, PolicyId, ProfileId, SetId, Stack, StackTier,
 };
-use crate::net::Cidr;
-use crate::resource::{Action, Kind, ResourceKey};
+use crate::net::{Cidr, InterfaceName};
+use crate::resource::{Action, DefaultAction, Kind, ResourceKey};
+use crate::testing::Change;
 use crate::testing::{Generator, HOST};
-use crate::verdict::ActiveState;
+use crate::update::Update;
+use crate::verdict::{ActiveState, Compiled, Settings};
+
+/// What is known of a host that has these addresses, its settings being the default.
+#[derive(Default)]
+struct Known {
+    settings: Settings,
+    addresses: BTreeSet<IpAddr>,
+    interfaces: BTreeMap<InterfaceName, Vec<IpAddr>>,
+    routes: Routes,
+}
+
+impl Known {
+    fn host(&self) -> Host<'_> {
+        Host {
+            settings: &self.settings,
+            addresses: &self.addresses,
+            interfaces: &self.interfaces,
+            routes: &self.routes,
+        }
+    }
+
+    fn of(addresses: &[&str]) -> Self {
+        Self { addresses: addresses.iter().map(|address| address.parse().unwrap()).collect(), ..Self::default() }
+    }
+
+    /// All that is asked for leads by these interfaces.
+    fn route(&mut self, from: Option<&str>, to: &str, interfaces: &[&str]) {
+        let query = RouteQuery { from: from.map(|from| from.parse().unwrap()), to: to.parse().unwrap() };
+        self.routes.insert(query, interfaces.iter().map(|name| name.parse().unwrap()).collect());
+    }
+}
 
 fn back(flow: &Flow) -> Flow {
     Flow {
@@ -51,7 +83,7 @@ fn any_connection(generator: &mut Generator, state: &ActiveState) -> Connection 
 #[test]
 fn nothing_is_denied_without_doubt() {
     let (mut newly_denied, mut undoubted, mut flushes) = (0, 0, 0);
-    let host = BTreeSet::new();
+    let known = Known::default();
     for seed in 0..30 {
         let mut generator = Generator::new(seed);
         let mut graph = Graph::new(HOST);
@@ -69,13 +101,14 @@ fn nothing_is_denied_without_doubt() {
             let doubt = doubts.take();
             flushes += 1;
             undoubted += usize::from(doubt.is_none() && !events.is_empty());
-            let (then, now) = (Judge::new(&before, &host), Judge::new(&state, &host));
+            let (before, after) = (Compiled::from(before), Compiled::from(state.clone()));
+            let (mut then, mut now) = (Judge::new(&before, known.host()), Judge::new(&after, known.host()));
             for _ in 0..40 {
                 let connection = any_connection(&mut generator, &state);
                 let at = connection.at_policy();
                 let was_here = |address| then.knows(address) || !now.knows(address);
-                let is_new = now.denies(&connection) && !then.denies(&connection);
-                if !is_new || !was_here(at.source) || !was_here(at.destination) {
+                let were_here = was_here(at.source) && was_here(at.destination);
+                if !were_here || !now.denies(&connection) || then.denies(&connection) {
                     continue;
                 }
                 newly_denied += 1;
@@ -213,16 +246,8 @@ fn connections_are_judged_by_their_translated_destination_and_not_where_the_host
         ..rule(Action::Allow, &[], &[])
     };
     [rules(vec![allow_web]), endpoint(1), endpoint(2)].iter().for_each(|event| state.apply(event));
-    let host = BTreeSet::from(["192.0.2.1".parse().unwrap()]);
-    let judge = Judge::new(&state, &host);
-    let flow = |source: &str, destination: &str, destination_port| Flow {
-        source: source.parse().unwrap(),
-        destination: destination.parse().unwrap(),
-        protocol: 6,
-        source_port: 40_000,
-        destination_port,
-        icmp: None,
-    };
+    let (known, compiled) = (Known::of(&["192.0.2.1"]), Compiled::from(state));
+    let mut judge = Judge::new(&compiled, known.host());
     assert!(!judge.denies(&connection(flow("10.65.0.2", "10.65.0.1", 80))));
     assert!(judge.denies(&connection(flow("10.65.0.2", "10.65.0.1", 81))));
     assert!(judge.denies(&connection(flow("198.51.100.9", "10.65.0.1", 81))));
@@ -239,4 +264,189 @@ fn connections_are_judged_by_their_translated_destination_and_not_where_the_host
     }
     let master = Some(flow("198.51.100.9", "10.65.0.1", 80));
     assert!(!judge.denies(&Connection { master, ..connection(flow("198.51.100.9", "10.65.0.1", 81)) }));
+}
+
+fn flow(source: &str, destination: &str, destination_port: u16) -> Flow {
+    Flow {
+        source: source.parse().unwrap(),
+        destination: destination.parse().unwrap(),
+        protocol: 6,
+        source_port: 40_000,
+        destination_port,
+        icmp: None,
+    }
+}
+
+const OWN: [&str; 2] = ["192.0.2.1", "192.0.2.2"];
+const FAR: [&str; 3] = ["203.0.113.9", "198.51.100.8", "10.65.7.1"];
+
+/// Two uplinks of the host, by one of which each stranger is reached, or by both.
+fn between_uplinks() -> Known {
+    let mut known = Known::of(&OWN);
+    for (name, own) in [("eth0", OWN[0]), ("eth1", OWN[1])] {
+        known.interfaces.insert(name.parse().unwrap(), vec![own.parse().unwrap()]);
+    }
+    for from in [None, Some(OWN[0]), Some(OWN[1])] {
+        known.route(from, FAR[0], &["eth0"]);
+        known.route(from, FAR[1], &["eth1"]);
+        known.route(from, FAR[2], &["eth0", "eth1"]);
+    }
+    known
+}
+
+/// A host endpoint that lets nothing in and out, and through only what the policy allows, if it is asked.
+fn host_endpoint(interfaces: HostInterfaces, policy: Option<&PolicyId>) -> Event {
+    let tier = |policy: &PolicyId| StackTier {
+        name: "default".into(),
+        default_action: DefaultAction::Deny,
+        policies: vec![policy.clone()],
+    };
+    let forward = Arc::new(Stack { tiers: policy.map(tier).into_iter().collect(), profiles: Vec::new() });
+    let endpoint = ActiveHostEndpoint {
+        interfaces,
+        untracked: Directions::default(),
+        pre_dnat: Arc::default(),
+        normal: Directions::default(),
+        forward: Directions { ingress: forward.clone(), egress: forward },
+    };
+    let id = EndpointId(ResourceKey::cluster(Kind::HostEndpoint, "uplink"));
+    Event::HostEndpointSet { id, endpoint: Arc::new(endpoint) }
+}
+
+fn eth0() -> HostInterfaces {
+    HostInterfaces::Named(vec![InterfaceName::ETH0])
+}
+
+#[test]
+fn host_endpoints_are_asked_about_every_possible_way() {
+    let (mut state, mut doubts, known) = (ActiveState::default(), Doubts::default(), between_uplinks());
+    assert_eq!(apply(&mut state, &mut doubts, [endpoint(1), host_endpoint(eth0(), None)]), Some(Doubt::All));
+    assert_eq!(apply(&mut state, &mut doubts, [host_endpoint(eth0(), None)]), None, "nothing is new");
+    let compiled = Compiled::from(state);
+    let mut judge = Judge::new(&compiled, known.host());
+    let mut denies = |source, destination, port| {
+        let connection = connection(flow(source, destination, port));
+        for query in judge.routes(&connection) {
+            assert!(known.routes.contains_key(&query), "{query:?} is asked for {connection:?}");
+        }
+        judge.denies(&connection)
+    };
+    assert!(denies(FAR[0], OWN[0], 80), "by eth0");
+    assert!(!denies(FAR[0], OWN[0], 22), "to a fail-safe port");
+    assert!(!denies(FAR[0], OWN[1], 80), "it may come by eth1, which has the address");
+    assert!(!denies(FAR[1], OWN[1], 80), "by eth1, which nobody polices");
+    assert!(!denies(FAR[2], OWN[0], 80), "by either");
+    assert!(denies(OWN[0], FAR[0], 80));
+    assert!(!denies(OWN[0], FAR[1], 80) && !denies(OWN[0], FAR[2], 80) && !denies(OWN[0], OWN[1], 80));
+    assert!(!denies(FAR[0], FAR[1], 80), "no policy is about what is forwarded");
+    assert!(!judge.denies(&connection(flow("203.0.113.77", OWN[0], 80))), "whence, nobody knows");
+    let local = connection(flow("127.0.0.1", "127.0.0.1", 80));
+    assert!(!judge.concerns(&local) && judge.concerns(&connection(flow(FAR[0], OWN[0], 80))));
+}
+
+#[test]
+fn host_endpoints_are_asked_about_what_goes_through() {
+    let policy = PolicyId(ResourceKey::cluster(Kind::GlobalNetworkPolicy, "web"));
+    let web = ActiveRule {
+        protocol: Some(6),
+        destination: ActiveEntity { ports: vec![crate::net::PortRange::single(80)], ..ActiveEntity::default() },
+        ..rule(Action::Allow, &[], &[])
+    };
+    let rules_of = ActiveRules { tier: Some("default".into()), ingress: vec![web.clone()], egress: vec![web] };
+    let set = Event::PolicySet { id: policy.clone(), rules: Arc::new(rules_of) };
+    let denied = |interfaces, source: &str, destination: &str, port| {
+        let (mut state, mut known) = (ActiveState::default(), between_uplinks());
+        known.route(None, "10.65.0.1", &["cali1"]);
+        let open = rules(vec![rule(Action::Allow, &[], &[])]);
+        let events = [set.clone(), open, endpoint(1), host_endpoint(interfaces, Some(&policy))];
+        events.iter().for_each(|event| state.apply(event));
+        let compiled = Compiled::from(state);
+        Judge::new(&compiled, known.host()).denies(&connection(flow(source, destination, port)))
+    };
+    for (source, destination) in [(FAR[0], FAR[1]), (FAR[1], FAR[0]), (FAR[0], "10.65.0.1"), ("10.65.0.1", FAR[0])] {
+        assert!(denied(eth0(), source, destination, 81) && !denied(eth0(), source, destination, 80), "{source}");
+    }
+    assert!(!denied(eth0(), FAR[1], "10.65.0.1", 81) && !denied(eth0(), FAR[2], "10.65.0.1", 81));
+    assert!(denied(HostInterfaces::Others, FAR[1], "10.65.0.1", 81), "whichever it is");
+    assert!(denied(HostInterfaces::Others, FAR[2], "10.65.0.1", 81), "whichever it is");
+}
+
+#[test]
+fn further_sources_are_their_workloads_or_whoever_the_route_leads_to() {
+    let Event::EndpointSet { id, endpoint: known } = endpoint(1) else { panic!("an endpoint is set") };
+    let further =
+        |endpoint: &ActiveEndpoint| Event::EndpointSet { id: id.clone(), endpoint: Arc::new(endpoint.clone()) };
+    let (mut state, mut doubts) = (ActiveState::default(), Doubts::default());
+    let with = ActiveEndpoint { allowed_sources: vec![net("203.0.113.0/24")], ..(*known).clone() };
+    apply(&mut state, &mut doubts, [further(&with)]);
+    let closed = ActiveEndpoint { egress: Arc::new(Stack::default()), ..with.clone() };
+    let doubt = apply(&mut state, &mut doubts, [further(&closed)]).unwrap();
+    let outward = connection(flow(FAR[0], FAR[1], 80));
+    assert!(doubt.concerns(&outward));
+    let compiled = Compiled::from(state.clone());
+    let mut known = between_uplinks();
+    assert!(!Judge::new(&compiled, known.host()).denies(&outward), "it may not use them, so others do");
+    known.settings.host.allow_spoofed_sources = true;
+    let mut judge = Judge::new(&compiled, known.host());
+    assert!(judge.concerns(&outward) && judge.denies(&outward));
+    assert!(!judge.denies(&connection(flow(FAR[1], FAR[0], 80))), "the other way it is nobody's");
+
+    state.apply(&host_endpoint(HostInterfaces::Others, None));
+    let compiled = Compiled::from(state.clone());
+    assert!(!Judge::new(&compiled, known.host()).denies(&outward), "it may come by eth0, where its source is reached");
+    known.route(None, FAR[0], &["cali1"]);
+    assert!(Judge::new(&compiled, known.host()).denies(&outward), "its source is reached at the workload");
+    let without = ActiveEndpoint { allowed_sources: Vec::new(), ..closed };
+    assert!(apply(&mut state, &mut doubts, [further(&without)]).unwrap().concerns(&outward));
+}
+
+/// As above, with host endpoints, policies of all their stages, and addresses that lead to the host's interfaces.
+#[test]
+fn nothing_is_denied_without_doubt_where_host_endpoints_are() {
+    let (mut newly_denied, mut by_hosts) = (0, 0);
+    for seed in 0..20 {
+        let mut generator = Generator::new(seed);
+        let world = generator.world(0);
+        let mut known = Known { interfaces: world.interfaces.clone(), ..Known::default() };
+        known.addresses = world.interfaces.values().flatten().copied().collect();
+        let mut graph = Graph::new(HOST);
+        world.interfaces.iter().for_each(|(name, addresses)| graph.set_interface(*name, Some(addresses)));
+        let (mut state, mut doubts) = (ActiveState::default(), Doubts::default());
+        for _ in 0..150 {
+            match generator.change() {
+                Change::Object(Update { key, value }) => graph.handle_update(&Update { key, value }),
+                Change::Interface(name, addresses) => graph.set_interface(name, addresses.as_deref()),
+                Change::Slice(..) => continue,
+            }
+            let before = state.clone();
+            for event in graph.flush() {
+                doubts.handle(&state, &event);
+                state.apply(&event);
+            }
+            let doubt = doubts.take();
+            let (before, after) = (Compiled::from(before), Compiled::from(state.clone()));
+            for _ in 0..20 {
+                let connection = any_connection(&mut generator, &state);
+                let asked: Vec<RouteQuery> = Judge::new(&after, known.host()).routes(&connection).collect();
+                for query in asked {
+                    let names = ["eth0", "eth1", "tunl0"].map(|name| name.parse().unwrap());
+                    known.routes.entry(query).or_insert_with(|| vec![generator.random.pick(&names)]);
+                }
+                let (mut then, mut now) = (Judge::new(&before, known.host()), Judge::new(&after, known.host()));
+                let at = connection.at_policy();
+                let stayed = |address| then.knows(address) == now.knows(address);
+                if !stayed(at.source) || !stayed(at.destination) {
+                    continue;
+                }
+                if now.denies(&connection) && !then.denies(&connection) {
+                    newly_denied += 1;
+                    by_hosts += usize::from(!now.knows(at.source) && !now.knows(at.destination));
+                    let concerned = doubt.as_ref().is_some_and(|doubt| doubt.concerns(&connection));
+                    assert!(concerned, "seed {seed}: {connection:?}; doubt: {doubt:?}");
+                }
+            }
+        }
+    }
+    println!("{newly_denied} newly denied, {by_hosts} by host endpoints alone");
+    assert!(newly_denied > 100 && by_hosts > 30, "{newly_denied}, {by_hosts}");
 }

@@ -7,6 +7,8 @@ use core::str::FromStr;
 
 use super::nat::NatConfig;
 use crate::net::{Failsafes, InterfaceName};
+use crate::spec;
+use crate::verdict::Settings;
 
 /// Settings of the standard renderer, with upstream's defaults. Upstream's parameter is named with each.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -194,6 +196,21 @@ impl Default for RenderConfig {
 }
 
 impl RenderConfig {
+    /// The same, as evaluators ask for it.
+    pub fn settings(&self) -> Settings {
+        let host = spec::Settings {
+            workload_prefix: self.workload_prefixes.first().copied().unwrap_or(InterfaceName::CALI),
+            endpoint_to_host: self.endpoint_to_host,
+            drop_invalid: self.drop_invalid,
+            prevent_service_loops: self.service_loops != ServiceLoops::Allow,
+            vxlan_port: self.vxlan_port,
+            allow_vxlan_from_workloads: self.allow_vxlan_from_workloads,
+            allow_ipip_from_workloads: self.allow_ipip_from_workloads,
+            allow_spoofed_sources: self.allow_spoofed_sources,
+        };
+        Settings { host, failsafes: self.failsafes.clone() }
+    }
+
     /// Whether an interface of this name is a workload's.
     pub(super) fn is_workload(&self, interface: InterfaceName) -> bool {
         interface.starts_with_any(&self.workload_prefixes)

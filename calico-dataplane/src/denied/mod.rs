@@ -8,7 +8,7 @@
 //! - A connection is looked for only after the kernel holds the policy that denies it: until then it would begin anew. If the kernel
 //!   holds a part, what can be ended is, and all is looked at again once more is written.
 //! - Lists are asked for when something can have been denied, and never take more than a tenth of the time: the first at once.
-//! - A list is judged in slices, by what is active then.
+//! - A list is judged in slices, by what is active then. Where host endpoints are, routes are asked for first, slice by slice.
 //! - A connection that was ended can come back by itself: what its other end was still sending makes a connection the other
 //!   way, which policy may allow, and of which the denied one's packets would be replies. So for as long as TCP sends again, what comes back is
 //!   looked for, ever less often, and ended.
@@ -16,16 +16,16 @@
 #[cfg(test)]
 mod tests;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use calico_core::calc::event::Event;
-use calico_core::connection::{Connection, Doubt, Doubts, Judge};
+use calico_core::connection::{Connection, Doubt, Doubts, Host, Judge, RouteQuery, Routes};
 use calico_core::flow::Flow;
-use calico_core::net::Cidr;
-use calico_core::verdict::ActiveState;
+use calico_core::net::{Cidr, InterfaceName};
+use calico_core::verdict::{ActiveState, Compiled, Settings};
 
 use crate::{DataplaneError, Pick, Tracked, TrackedName, Tracking};
 
@@ -47,10 +47,13 @@ const MOST_WATCHED: usize = 16_384;
 /// Ends connections that policy denies now. See the module for its rules.
 ///
 /// Calls, in any order: [`handle`](Self::handle), [`doubt_all`](Self::doubt_all) and [`wrote`](Self::wrote) when something happened. Then do what
-/// [`poll`](Self::poll) gives until it gives nothing, and answer with [`listed`](Self::listed) or [`ended`](Self::ended). Come
-/// back at [`poll_timeout`](Self::poll_timeout) at the latest. Times are counted from any fixed moment.
+/// [`poll`](Self::poll) gives until it gives nothing, and answer with [`listed`](Self::listed),
+/// [`routed`](Self::routed) or [`ended`](Self::ended). Come back at [`poll_timeout`](Self::poll_timeout) at the latest. Times are counted from any fixed moment.
 #[derive(Debug, Default)]
 pub struct DeniedConnections {
+    settings: Settings,
+    /// The host's own interfaces with their addresses.
+    interfaces: BTreeMap<InterfaceName, Vec<IpAddr>>,
     doubts: Doubts,
     /// Doubted while the kernel did not hold all of the policy.
     held: Option<Doubt>,
@@ -70,6 +73,8 @@ pub struct DeniedConnections {
 pub enum Work {
     /// List connections.
     List(Pick),
+    /// Look up routes.
+    Route(BTreeSet<RouteQuery>),
     /// End these.
     End(Vec<TrackedName>),
 }
@@ -95,6 +100,8 @@ enum Stage {
         doubt: Option<Doubt>,
     },
     Judging(Judging),
+    /// Waits for the routes of the next slice.
+    Routing(Judging),
     Ending {
         doubt: Option<Doubt>,
         count: usize,
@@ -108,6 +115,8 @@ struct Judging {
     doubt: Option<Doubt>,
     tracking: Tracking,
     next: usize,
+    /// What was asked for the next slice.
+    routes: Option<Routes>,
     denied: Vec<Tracked>,
     /// Those that belong to others.
     children: Vec<usize>,
@@ -120,6 +129,19 @@ struct Watch {
 }
 
 impl DeniedConnections {
+    /// On a host with these settings.
+    pub fn new(settings: Settings) -> Self {
+        Self { settings, ..Self::default() }
+    }
+
+    /// Takes in what is known of an interface of this host: its addresses, or none if it is gone.
+    pub fn set_interface(&mut self, name: InterfaceName, addresses: Option<&[IpAddr]>) {
+        match addresses {
+            Some(addresses) => self.interfaces.insert(name, addresses.to_vec()),
+            None => self.interfaces.remove(&name),
+        };
+    }
+
     /// Takes an event in, before the state does.
     pub fn handle(&mut self, before: &ActiveState, event: &Event) {
         self.doubts.handle(before, event);
@@ -138,10 +160,10 @@ impl DeniedConnections {
     }
 
     /// What to do now. Nothing more is given until it is answered.
-    pub fn poll(&mut self, state: &ActiveState, holding: Holding, now: Duration) -> Option<Work> {
+    pub fn poll(&mut self, active: &Compiled, holding: Holding, now: Duration) -> Option<Work> {
         match core::mem::take(&mut self.stage) {
-            Stage::Idle => self.begin(state, holding, now),
-            Stage::Judging(judging) => self.judge(state, judging),
+            Stage::Idle => self.begin(active, holding, now),
+            Stage::Judging(judging) => self.judge(active, judging),
             stage => {
                 self.stage = stage;
                 None
@@ -167,10 +189,23 @@ impl DeniedConnections {
                 let pause = (now.saturating_sub(began) * SHARE).clamp(PAUSE.0, PAUSE.1);
                 self.earliest = now + pause;
                 let (denied, children) = (Vec::new(), Vec::new());
-                self.stage = Stage::Judging(Judging { doubt, tracking, next: 0, denied, children });
+                self.stage = Stage::Judging(Judging { doubt, tracking, next: 0, routes: None, denied, children });
                 Ok(())
             }
             Err(error) => Err(self.failed(doubt, error, now)),
+        }
+    }
+
+    /// The routes that were asked for, or why there are none.
+    pub fn routed(&mut self, outcome: Result<Routes, DataplaneError>, now: Duration) -> Result<(), DataplaneError> {
+        let Stage::Routing(mut judging) = core::mem::take(&mut self.stage) else { return Ok(()) };
+        match outcome {
+            Ok(routes) => {
+                judging.routes = Some(routes);
+                self.stage = Stage::Judging(judging);
+                Ok(())
+            }
+            Err(error) => Err(self.failed(judging.doubt, error, now)),
         }
     }
 
@@ -201,7 +236,7 @@ impl DeniedConnections {
         error
     }
 
-    fn begin(&mut self, state: &ActiveState, holding: Holding, now: Duration) -> Option<Work> {
+    fn begin(&mut self, active: &Compiled, holding: Holding, now: Duration) -> Option<Work> {
         self.waits_for_kernel = holding == Holding::Nothing;
         if now < self.earliest {
             return None;
@@ -214,7 +249,7 @@ impl DeniedConnections {
         if let (Some(doubt), Holding::Part) = (&doubt, holding) {
             self.held = Some(if self.held.is_some() { Doubt::All } else { doubt.clone() });
         }
-        let pick = self.pick(state, doubt.clone());
+        let pick = self.pick(active.state(), doubt.clone());
         self.stage = Stage::Listing { began: now, doubt };
         Some(Work::List(pick))
     }
@@ -234,31 +269,65 @@ impl DeniedConnections {
     fn pick(&self, state: &ActiveState, doubt: Option<Doubt>) -> Pick {
         let addresses = state.endpoints.values().flat_map(|endpoint| &endpoint.addresses);
         let local: HashSet<IpAddr> = addresses.map(Cidr::address).collect();
+        let mut further: Vec<Cidr> = Vec::new();
+        if self.settings.host.allow_spoofed_sources {
+            further.extend(state.endpoints.values().flat_map(|endpoint| &endpoint.allowed_sources));
+        }
+        let is_any = !state.host_endpoints.is_empty();
         let watched = Arc::clone(&self.watched);
         Box::new(move |connection| {
             let ends = [connection.original.source, connection.reply.source];
+            let is_policed = || {
+                is_any && !ends.iter().all(IpAddr::is_loopback)
+                    || ends.iter().any(|end| local.contains(end))
+                    || further.iter().any(|net| net.contains(connection.original.source))
+            };
             let is_doubtful = || doubt.as_ref().is_some_and(|doubt| doubt.concerns(connection));
             let is_back = || watched.contains_key(&connection.original);
-            ends.iter().any(|end| local.contains(end)) && (is_doubtful() || is_back())
+            is_policed() && (is_doubtful() || is_back())
         })
     }
 
-    fn judge(&mut self, state: &ActiveState, mut judging: Judging) -> Option<Work> {
+    /// What must be known before the next slice is judged.
+    fn routes(&self, judge: &Judge<'_>, slice: &[Tracked]) -> BTreeSet<RouteQuery> {
+        let former = |tracked: &Tracked| self.watched.get(&tracked.connection.original).copied();
+        let judged = slice.iter().flat_map(|tracked| [Some(tracked.connection), former(tracked)]).flatten();
+        judged.flat_map(|connection| judge.routes(&connection)).collect()
+    }
+
+    fn judge(&mut self, active: &Compiled, mut judging: Judging) -> Option<Work> {
         let end = judging.tracking.connections.len().min(judging.next + SLICE);
-        let judge = Judge::new(state, &judging.tracking.host);
         let slice = judging.tracking.connections.get(judging.next..end).unwrap_or_default();
+        let asked = judging.routes.take();
+        let (addresses, nothing) = (&judging.tracking.host, Routes::new());
+        let routes = asked.as_ref().unwrap_or(&nothing);
+        let (settings, interfaces) = (&self.settings, &self.interfaces);
+        let mut judge = Judge::new(active, Host { settings, addresses, interfaces, routes });
+        if asked.is_none() {
+            let wanted = self.routes(&judge, slice);
+            if !wanted.is_empty() {
+                self.stage = Stage::Routing(judging);
+                return Some(Work::Route(wanted));
+            }
+        }
+        let mut allowed_again = Vec::new();
         for (place, tracked) in (judging.next..).zip(slice) {
             let connection = &tracked.connection;
-            let former = self.watched.get(&connection.original).copied();
-            let is_back = former.is_some_and(|former| judge.denies(&former));
+            let former = self.watched.get(&connection.original);
+            let is_back = former.is_some_and(|former| judge.denies(former));
             if former.is_some() && !is_back {
-                // It is allowed again.
-                Arc::make_mut(&mut self.watched).remove(&connection.original);
+                allowed_again.push(connection.original);
             }
             if is_back || judge.denies(connection) {
                 judging.denied.push(tracked.clone());
             } else if connection.master.is_some() {
                 judging.children.push(place);
+            }
+        }
+        if !allowed_again.is_empty() {
+            let watched = Arc::make_mut(&mut self.watched);
+            for original in allowed_again {
+                watched.remove(&original);
             }
         }
         judging.next = end;

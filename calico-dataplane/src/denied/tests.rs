@@ -1,4 +1,7 @@
-use calico_core::calc::event::{ActiveEndpoint, ActiveEntity, ActiveRule, ActiveRules, EndpointId, ProfileId, Stack};
+use calico_core::calc::event::{
+    ActiveEndpoint, ActiveEntity, ActiveHostEndpoint, ActiveRule, ActiveRules, Directions, EndpointId, HostInterfaces,
+    ProfileId, Stack,
+};
 use calico_core::net::PortRange;
 use calico_core::resource::{Action, Kind, ResourceKey};
 use futures_now::now_or_never;
@@ -23,7 +26,7 @@ mod futures_now {
 /// One workload, 10.65.0.1, to which rules of its only profile apply.
 struct Host {
     kernel: Recording,
-    state: ActiveState,
+    active: Compiled,
     machine: DeniedConnections,
     holding: Holding,
     now: Duration,
@@ -32,8 +35,8 @@ struct Host {
 
 impl Host {
     fn new() -> Self {
-        let (kernel, state, machine) = (Recording::new(), ActiveState::default(), DeniedConnections::default());
-        let mut host = Self { kernel, state, machine, holding: Holding::All, now: Duration::ZERO, failures: 0 };
+        let (kernel, active, machine) = (Recording::new(), Compiled::default(), DeniedConnections::default());
+        let mut host = Self { kernel, active, machine, holding: Holding::All, now: Duration::ZERO, failures: 0 };
         host.allow(&[80, 81]);
         let stack = Arc::new(Stack { tiers: Vec::new(), profiles: vec![ProfileId("open".into())] });
         let endpoint = ActiveEndpoint {
@@ -72,17 +75,21 @@ impl Host {
     }
 
     fn event(&mut self, event: &Event) {
-        self.machine.handle(&self.state, event);
-        self.state.apply(event);
+        self.machine.handle(self.active.state(), event);
+        self.active.apply(event);
     }
 
     /// Until there is nothing to do now.
     fn work(&mut self) {
         for _ in 0..100 {
-            match self.machine.poll(&self.state, self.holding, self.now) {
+            match self.machine.poll(&self.active, self.holding, self.now) {
                 Some(Work::List(pick)) => {
                     let listed = now_or_never(self.kernel.connections(pick));
                     self.failures += usize::from(self.machine.listed(listed, self.now).is_err());
+                }
+                Some(Work::Route(asked)) => {
+                    let routed = now_or_never(self.kernel.ways(asked));
+                    self.failures += usize::from(self.machine.routed(routed, self.now).is_err());
                 }
                 Some(Work::End(names)) => {
                     let ended = now_or_never(self.kernel.end_connections(names));
@@ -243,14 +250,58 @@ fn lists_take_a_part_of_the_time_only() {
     let mut lists = 0;
     for _ in 0..600 {
         host.allow(&[80, u16::try_from(lists).unwrap()]);
-        if let Some(Work::List(pick)) = host.machine.poll(&host.state, Holding::All, host.now) {
+        if let Some(Work::List(pick)) = host.machine.poll(&host.active, Holding::All, host.now) {
             lists += 1;
             let listed = now_or_never(host.kernel.connections(pick));
             host.now += Duration::from_secs(1);
             host.machine.listed(listed, host.now).unwrap();
-            assert!(host.machine.poll(&host.state, Holding::All, host.now).is_none());
+            assert!(host.machine.poll(&host.active, Holding::All, host.now).is_none());
         }
         host.now += Duration::from_millis(100);
     }
     assert!((5..=10).contains(&lists), "{lists} in two minutes");
+}
+
+/// An uplink whose endpoint closes: its connections end, slice by slice, whoever else is policed or not.
+#[test]
+fn connections_of_host_endpoints_end_too() {
+    let mut host = Host::new();
+    let (own, uplink) = (IpAddr::from([192, 0, 2, 1]), "eth0".parse().unwrap());
+    host.kernel.add_address(own);
+    host.machine.set_interface(uplink, Some(&[own]));
+    let to_own = |from: [u8; 4], port| {
+        let mut flow = to_port(1, port).original;
+        (flow.source, flow.destination) = (from.into(), own);
+        let reply = Flow { source: own, destination: from.into(), source_port: port, destination_port: 4000, ..flow };
+        Connection { original: flow, reply, master: None }
+    };
+    let known: Vec<Connection> = (0..SLICE + 10)
+        .map(|number| {
+            let [.., high, low] = u32::try_from(number).unwrap().to_be_bytes();
+            to_own([10, 9, high, low], 80)
+        })
+        .collect();
+    let others = [to_own([10, 9, 0, 1], 22), to_own([10, 8, 0, 1], 80), to_own([10, 7, 0, 1], 80)];
+    for connection in known.iter().chain(&others) {
+        host.kernel.track(*connection);
+        let from = connection.original.source;
+        let way = if from == IpAddr::from([10, 8, 0, 1]) { "eth1" } else { "eth0" };
+        if from != IpAddr::from([10, 7, 0, 1]) {
+            host.kernel.set_way(from, vec![way.parse().unwrap()]);
+        }
+    }
+    host.machine.set_interface("eth1".parse().unwrap(), Some(&[]));
+    host.kernel.set_faults(Faults { tracking: 1, ..Faults::default() });
+    let closed = ActiveHostEndpoint {
+        interfaces: HostInterfaces::Named(vec![uplink]),
+        untracked: Directions::default(),
+        pre_dnat: Arc::default(),
+        normal: Directions::default(),
+        forward: Directions::default(),
+    };
+    let id = EndpointId(ResourceKey::cluster(Kind::HostEndpoint, "uplink"));
+    host.event(&Event::HostEndpointSet { id, endpoint: Arc::new(closed) });
+    host.wait(Duration::from_secs(5));
+    assert_eq!(host.failures, 1);
+    assert_eq!(host.kernel.tracked(), others, "a fail-safe port, another uplink, and what nobody knows a way of");
 }

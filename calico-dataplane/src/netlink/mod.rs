@@ -8,6 +8,7 @@ pub(crate) mod batch;
 #[cfg(any(test, feature = "testing"))]
 pub(crate) mod faults;
 pub(crate) mod link;
+mod lookup;
 pub(crate) mod monitor;
 pub(crate) mod neighbor;
 mod readiness;
@@ -19,6 +20,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::IpAddr;
 
+use calico_core::connection::{RouteQuery, Routes};
 use calico_core::net::InterfaceName;
 use calico_core::table::{Delta, Neighbor, Route, RouteKey, RouteTarget};
 use netlink_packet_core::Emitable;
@@ -62,6 +64,17 @@ impl Routing {
             }
         });
         links.map_err(kernel("list", "links"))
+    }
+
+    /// All addresses of the host.
+    pub(crate) fn own_addresses(&mut self) -> Result<BTreeSet<IpAddr>, DataplaneError> {
+        address::all(&mut self.socket).map_err(kernel("list", "addresses"))
+    }
+
+    /// The interfaces by which the host sends what is asked about.
+    pub(crate) fn ways(&mut self, asked: &BTreeSet<RouteQuery>) -> Result<Routes, DataplaneError> {
+        let links = self.links()?;
+        lookup::all(&mut self.socket, &links, asked).map_err(kernel("look up", "routes"))
     }
 
     /// Addresses of links that `wanted` picks.
@@ -311,6 +324,7 @@ pub(crate) fn decode_any(bytes: &[u8]) {
         if let Some(link) = link::decode(message.body) {
             links.insert(link);
         }
+        lookup::decode_any(message.body);
         let _ = route::decode(message.body, &links);
         let _ = neighbor::decode(message.body, &links);
     }

@@ -1,12 +1,14 @@
 //! The async shell: carries the machine's wishes to a [`Dataplane`]. It owns no task and no timer.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
+use calico_core::connection::RouteQuery;
 use calico_core::net::InterfaceName;
 use calico_core::table::Delta;
 
 use super::Reconciler;
-use crate::{ApplyReport, Dataplane, DataplaneError, HostChange, Listing, Pick, Removal, TrackedName};
+use crate::{ApplyReport, Dataplane, DataplaneError, HostChange, Listing, Pick, Removal, TrackedName, Ways};
 
 /// A [`Reconciler`] with the [`Dataplane`] that it works on.
 ///
@@ -90,6 +92,11 @@ impl Driver {
     /// Begins to list connections; see [`Dataplane::connections`].
     pub fn connections(&mut self, pick: Pick) -> Listing {
         self.dataplane.connections(pick)
+    }
+
+    /// Begins to look routes up; see [`Dataplane::ways`].
+    pub fn ways(&mut self, asked: BTreeSet<RouteQuery>) -> Ways {
+        self.dataplane.ways(asked)
     }
 
     /// Begins to end connections; see [`Dataplane::end_connections`].

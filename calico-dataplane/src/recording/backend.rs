@@ -7,14 +7,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
 
 use async_trait::async_trait;
-use calico_core::connection::Connection;
+use calico_core::connection::{Connection, RouteQuery};
 use calico_core::net::{InterfaceName, Mac};
 use calico_core::table::{ChainName, Delta, Neighbor, Route, RouteKey, RouteTarget, SetName};
 
 use super::Ruleset;
 use crate::{
     ApplyReport, Dataplane, DataplaneError, HostChange, LinkState, Listing, Observed, Pick, Removal, RouteFailure,
-    Tracked, TrackedName, Tracking,
+    Tracked, TrackedName, Tracking, Ways,
 };
 
 /// A host in memory. Clones are handles on the same host.
@@ -34,6 +34,7 @@ struct Host {
     addresses: BTreeMap<InterfaceName, BTreeSet<IpAddr>>,
     connections_cut: Vec<IpAddr>,
     tracking: Tracking,
+    ways: BTreeMap<IpAddr, Vec<InterfaceName>>,
     /// How many connections there have been, for their names.
     tracked: u64,
     listings: usize,
@@ -126,6 +127,11 @@ impl Recording {
     /// Gives the host an address of its own.
     pub fn add_address(&self, address: IpAddr) {
         self.host().tracking.host.insert(address);
+    }
+
+    /// The host reaches an address by these interfaces, whichever of its own it sends from.
+    pub fn set_way(&self, to: IpAddr, interfaces: Vec<InterfaceName>) {
+        self.host().ways.insert(to, interfaces);
     }
 
     /// The changes carried out, or refused, since the last call.
@@ -279,6 +285,14 @@ impl Dataplane for Recording {
             host.tracking.connections.retain(|tracked| !names.contains(&tracked.name));
         }
         Box::pin(std::future::ready(ended))
+    }
+
+    fn ways(&mut self, asked: BTreeSet<RouteQuery>) -> Ways {
+        let mut host = self.host();
+        let found = host
+            .tracking_works("look up")
+            .map(|()| asked.into_iter().filter_map(|query| Some((query, host.ways.get(&query.to)?.clone()))).collect());
+        Box::pin(std::future::ready(found))
     }
 }
 

@@ -11,6 +11,7 @@ use std::collections::BTreeSet;
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
+use calico_core::connection::RouteQuery;
 use calico_core::net::{InterfaceName, Mac};
 use calico_core::table::{
     Chain, Delta, Element, ElementDelta, InterfaceSetting, Neighbor, Route, RouteClass, RouteKey, RouteTableId,
@@ -312,6 +313,12 @@ async fn connections_are_listed_and_ended_by_name(dataplane: &mut dyn Dataplane)
         let ending = dataplane.end_connections(names.clone()).await;
         ending.unwrap_or_else(|error| panic!("connections are not ended: {error:?}"));
     }
+    let asked: BTreeSet<RouteQuery> =
+        ["127.0.0.1", "192.0.2.77", "::1"].map(|to| RouteQuery { from: None, to: to.parse().unwrap() }).into();
+    let ways = dataplane.ways(asked.clone());
+    observe(dataplane).await;
+    let ways = ways.await.unwrap_or_else(|error| panic!("routes are not looked up: {error:?}"));
+    assert!(ways.iter().all(|(query, names)| asked.contains(query) && !names.is_empty()), "{ways:?}");
     let listing = dataplane.connections(Box::new(|_| false)).await;
     assert!(listing.unwrap_or_else(|error| panic!("{error:?}")).connections.is_empty(), "nothing was picked");
 }

@@ -1,10 +1,11 @@
 //! Connections that policy denies now end, beside the loop.
 
 use calico_cmd::output::chain;
+use calico_core::connection::Routes;
 use calico_core::table::Delta;
 use calico_dataplane::denied::Work;
 use calico_dataplane::reconcile::Object;
-use calico_dataplane::{ApplyReport, DataplaneError, Listing, Removal, Tracking};
+use calico_dataplane::{ApplyReport, DataplaneError, Listing, Removal, Tracking, Ways};
 use tracing::{info, warn};
 
 use super::Agent;
@@ -13,12 +14,14 @@ use super::Agent;
 pub(super) enum Job {
     None,
     List(Listing),
+    Route(Ways),
     End(Removal),
 }
 
 /// How it went.
 pub(super) enum Done {
     Listed(Result<Tracking, DataplaneError>),
+    Routed(Result<Routes, DataplaneError>),
     Ended(Result<(), DataplaneError>),
 }
 
@@ -28,6 +31,7 @@ impl Job {
         let done = match self {
             Self::None => std::future::pending().await,
             Self::List(listing) => Done::Listed(listing.await),
+            Self::Route(ways) => Done::Routed(ways.await),
             Self::End(removal) => Done::Ended(removal.await),
         };
         *self = Self::None;
@@ -41,6 +45,7 @@ impl Agent {
         let holding = self.driver.state().holding();
         match self.pipeline.poll_denied(holding, self.state.start.elapsed()) {
             Some(Work::List(pick)) => self.job = Job::List(self.driver.connections(pick)),
+            Some(Work::Route(asked)) => self.job = Job::Route(self.driver.ways(asked)),
             Some(Work::End(names)) => self.job = Job::End(self.driver.end_connections(names)),
             None => {}
         }
@@ -51,6 +56,7 @@ impl Agent {
         let Some(denied) = self.pipeline.denied() else { return };
         let outcome = match done {
             Done::Listed(outcome) => denied.listed(outcome, now).map(|()| 0),
+            Done::Routed(outcome) => denied.routed(outcome, now).map(|()| 0),
             Done::Ended(outcome) => denied.ended(outcome, now),
         };
         match outcome {

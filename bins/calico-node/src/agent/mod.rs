@@ -30,6 +30,7 @@ use calico_core::net::{Cidr, InterfaceName};
 use calico_core::render::PolicyRenderer;
 use calico_core::resource::{AffinityOwner, Kind};
 use calico_core::update::SyncStatus;
+use calico_core::verdict::Settings;
 use calico_dataplane::reconcile::{Driver, ReconcileConfig, Reconciler, Step};
 use calico_dataplane::{Dataplane, DataplaneError, HostChange};
 use calico_datastore::sync::{SyncEvent, SyncOptions, Syncer};
@@ -77,8 +78,8 @@ pub struct Parts {
     pub renderer: Box<dyn PolicyRenderer + Send>,
     /// How the host is reconciled.
     pub reconcile: ReconcileConfig,
-    /// Whether connections end that policy denies although they have begun.
-    pub end_denied_connections: bool,
+    /// With the settings of this host, connections end that policy denies although they have begun.
+    pub end_denied_connections: Option<Settings>,
     /// How the datastore is followed.
     pub sync: SyncOptions,
     /// Where figures go.
@@ -455,7 +456,7 @@ impl Agent {
         let active = self.pipeline.active();
         let count = |value: usize| i64::try_from(value).unwrap_or(i64::MAX);
         self.metrics.endpoints.set(count(active.endpoints.len()));
-        self.metrics.policies.set(count(active.policies.len() + active.profiles.len()));
+        self.metrics.policies.set(count(self.pipeline.policies()));
         self.metrics.ip_sets.set(count(active.sets.len()));
         self.metrics.bgp_routes.set(count(self.pipeline.bgp_routes()));
         let (ready, detail) = self.state.readiness();

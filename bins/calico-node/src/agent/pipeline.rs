@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use calico_bgp::BgpEvent;
 use calico_core::bgp::{DesiredBgp, Topology};
-use calico_core::calc::Graph;
+use calico_core::calc::{Graph, Problem};
 use calico_core::net::{Cidr, InterfaceName};
 use calico_core::render::PolicyRenderer;
 use calico_core::table::{Delta, Route, RouteClass, RouteKey, RouteTableId, RouteTarget};
 use calico_core::update::Update;
-use calico_core::verdict::ActiveState;
+use calico_core::verdict::{ActiveState, Compiled, Settings};
 use calico_dataplane::denied::{DeniedConnections, Holding, Work};
 
 use super::bgp_routes::{BLOCK_METRIC, BgpRoutes};
@@ -24,7 +24,7 @@ pub(super) struct Pipeline {
     bgp_routes: BgpRoutes,
     blocks: BTreeSet<Cidr>,
     desired_bgp: DesiredBgp,
-    active: ActiveState,
+    active: Compiled,
     denied: Option<DeniedConnections>,
 }
 
@@ -43,7 +43,7 @@ impl Pipeline {
         bgp_port: u16,
         renderer: Box<dyn PolicyRenderer + Send>,
         workload_prefixes: Vec<InterfaceName>,
-        end_denied: bool,
+        end_denied: Option<Settings>,
     ) -> Self {
         Self {
             graph: Graph::new(node).with_workload_prefixes(workload_prefixes.clone()),
@@ -52,8 +52,8 @@ impl Pipeline {
             bgp_routes: BgpRoutes::default(),
             blocks: BTreeSet::new(),
             desired_bgp: DesiredBgp::default(),
-            active: ActiveState::default(),
-            denied: end_denied.then(DeniedConnections::default),
+            active: Compiled::default(),
+            denied: end_denied.map(DeniedConnections::new),
         }
     }
 
@@ -85,6 +85,9 @@ impl Pipeline {
     pub(super) fn handle_interfaces(&mut self, interfaces: &[(InterfaceName, Option<Vec<IpAddr>>)]) -> Delta {
         for (name, addresses) in interfaces {
             self.graph.set_interface(*name, addresses.as_deref());
+            if let Some(denied) = &mut self.denied {
+                denied.set_interface(*name, addresses.as_deref());
+            }
         }
         self.flush()
     }
@@ -93,7 +96,7 @@ impl Pipeline {
         let mut delta = Delta::default();
         for event in self.graph.flush() {
             if let Some(denied) = &mut self.denied {
-                denied.handle(&self.active, &event);
+                denied.handle(self.active.state(), &event);
             }
             self.active.apply(&event);
             self.renderer.handle(&event, &mut delta);
@@ -110,7 +113,14 @@ impl Pipeline {
 
     /// What is active on this host.
     pub(super) const fn active(&self) -> &ActiveState {
-        &self.active
+        self.active.state()
+    }
+
+    /// How many policies and profiles are in force. A profile that is not there denies all the same, but is none.
+    pub(super) fn policies(&self) -> usize {
+        let active = self.active();
+        let missing = self.graph.diagnostics().filter(|(_, problem)| matches!(problem, Problem::MissingProfile));
+        (active.policies.len() + active.profiles.len()).saturating_sub(missing.count())
     }
 
     /// What ends connections that policy denies now, unless it is switched off.

@@ -95,3 +95,31 @@ async fn what_began_while_the_table_was_tampered_with_ends() {
     kernel.tamper(&calico_core::table::Delta { chains_set: vec![tampered], ..Default::default() }).unwrap();
     world.until("ended", |_| kernel.tracked().is_empty()).await;
 }
+
+/// Whoever flushed the ruleset let everything in for a moment, by the uplink as well.
+#[tokio::test(start_paused = true)]
+async fn what_a_host_endpoint_denies_ends_with_the_policy_and_after_a_flush() {
+    let kernel = Recording::new();
+    let world = world_with_pod(&kernel, MemoryStore::new()).await;
+    let (eth0, own): (InterfaceName, IpAddr) = ("eth0".parse().unwrap(), "192.0.2.1".parse().unwrap());
+    world.link("eth0", 2);
+    kernel.set_address(eth0, own, true);
+    kernel.add_address(own);
+    let stranger: IpAddr = "203.0.113.9".parse().unwrap();
+    kernel.set_way(stranger, vec![eth0]);
+    let mut begun = connection("203.0.113.9");
+    (begun.original.destination, begun.reply.source) = (own, own);
+    kernel.track(begun);
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert_eq!(kernel.tracked(), [begun], "nobody polices the uplink");
+
+    let spec = HostEndpointSpec { node: "a".into(), interface_name: "eth0".into(), ..HostEndpointSpec::default() };
+    let uplink = Resource::HostEndpoint(Object { metadata: Metadata::default(), spec });
+    world.put(ResourceKey::cluster(Kind::HostEndpoint, "uplink"), uplink).await;
+    world.until("ended with the policy", |_| kernel.tracked().is_empty()).await;
+    tokio::time::sleep(Duration::from_secs(3600)).await;
+
+    kernel.flush_ruleset();
+    kernel.track(begun);
+    world.until("ended after the flush", |_| kernel.tracked().is_empty()).await;
+}
