@@ -27,11 +27,12 @@ fn table(status: &NodeStatus) -> String {
     let kernel = if status.dataplane_in_sync { "holds everything" } else { "does not hold everything yet" };
     let mut text = format!(
         "Node:       {} (calico-node {}, up {} s)\nDatastore:  {datastore}\nKernel:     {kernel}\n\
-         Workloads:  {} endpoints, {} policies and profiles, {} IP sets\nRoutes:     {} learned by BGP\n",
+         Endpoints:  {} workloads, {} hosts\nPolicy:     {} policies and profiles, {} IP sets\nRoutes:     {} learned by BGP\n",
         status.node,
         status.version,
         status.uptime_ms / 1000,
         status.endpoints,
+        status.host_endpoints,
         status.policies,
         status.ip_sets,
         status.bgp_routes
@@ -89,6 +90,7 @@ mod tests {
             datastore: DatastoreState::InSync,
             datastore_error: None,
             endpoints: 2,
+            host_endpoints: 1,
             policies: 3,
             ip_sets: 4,
             dataplane_in_sync: false,
@@ -109,7 +111,8 @@ mod tests {
 Node:       host-a (calico-node 0.1.0, up 61 s)
 Datastore:  in sync
 Kernel:     does not hold everything yet
-Workloads:  2 endpoints, 3 policies and profiles, 4 IP sets
+Endpoints:  2 workloads, 1 hosts
+Policy:     3 policies and profiles, 4 IP sets
 Routes:     5 learned by BGP
 
 BGP sessions:

@@ -25,13 +25,17 @@ pub(super) fn workload(endpoint: &Endpoint, stacks: Directions, problems: &mut V
     })
 }
 
-/// Named ports that rules cannot know.
+/// Named ports that rules cannot know. The ports of a host endpoint are those of its expected addresses, and of no others that its interface
+/// may have.
 pub(super) fn unknown_ports(endpoint: &HostEndpoint) -> impl Iterator<Item = Problem> {
-    let ports = endpoint.object().into_iter().flat_map(|object| &object.spec.ports);
+    let spec = endpoint.object().map(|object| &object.spec);
+    let ports = spec.into_iter().flat_map(|spec| &spec.ports);
+    let nowhere = spec.is_some_and(|spec| !spec.ports.is_empty() && spec.expected_ips.is_empty());
     let is_unknown = |port: &&HostPort| {
         port.name.is_empty() || port.port.is_none() || !port.protocol.is_some_and(|protocol| protocol.has_ports())
     };
-    ports.filter(is_unknown).map(|port| Problem::HostPort(port.name.clone()))
+    let unknown = ports.filter(is_unknown).map(|port| Problem::HostPort(port.name.clone()));
+    unknown.chain(nowhere.then_some(Problem::PortsWithoutAddress))
 }
 
 /// Floating addresses that lead to one of the workload's own, in order. Of two for one address outside the first counts.

@@ -118,6 +118,9 @@ pub enum Problem {
     /// A named port of a host endpoint has a protocol without ports.
     #[error("its port {0} has no protocol with ports, or no number; rules do not know it")]
     HostPort(String),
+    /// A host endpoint has named ports, and no address that they could be of.
+    #[error("its ports are named, but it has no expectedIPs: rules that name them match nothing of it")]
+    PortsWithoutAddress,
     /// A floating address that leads nowhere.
     #[error("its floating address {external} for {internal} is not carried out: {reason}")]
     Floating {

@@ -292,14 +292,17 @@ impl HostEndpoints {
         self.lost(key, endpoint)
     }
 
-    /// What others have of what it claims, and that nothing is left.
+    /// What others have of what it claims, or that there is nothing of the kind.
     fn lost(&self, key: &ResourceKey, endpoint: &HostEndpoint) -> Vec<Problem> {
         let taken = self.claimed(endpoint).into_iter().filter_map(|interface| {
             let by = self.interfaces.get(&interface)?.winner.clone().filter(|winner| winner != key)?;
             Some(Problem::HostInterfaceTaken { interface, by })
         });
-        let nothing = (!self.has_interface(key)).then_some(Problem::NoHostInterface);
-        taken.chain(nothing).collect()
+        let mut problems: Vec<Problem> = taken.collect();
+        if problems.is_empty() && !self.has_interface(key) {
+            problems.push(Problem::NoHostInterface);
+        }
+        problems
     }
 }
 

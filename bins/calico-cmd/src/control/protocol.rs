@@ -151,6 +151,9 @@ pub struct NodeStatus {
     pub datastore_error: Option<String>,
     /// Workload endpoints of this host.
     pub endpoints: usize,
+    /// Host endpoints that police interfaces of this host.
+    #[serde(default)]
+    pub host_endpoints: usize,
     /// Policies and profiles in force on this host.
     pub policies: usize,
     /// IP sets in force on this host.

@@ -223,7 +223,8 @@ impl State {
                 SyncStatus::InSync => DatastoreState::InSync,
             },
             endpoints: pipeline.active().endpoints.len(),
-            policies: pipeline.active().policies.len() + pipeline.active().profiles.len(),
+            host_endpoints: pipeline.active().host_endpoints.len(),
+            policies: pipeline.policies(),
             ip_sets: pipeline.active().sets.len(),
             dataplane_in_sync: host.is_settled(),
             dataplane_error: Some(failures.collect::<Vec<_>>().join("\n")).filter(|text| !text.is_empty()),
@@ -252,7 +253,13 @@ impl State {
             format!("{LOCKED}: what is enforced stays enforced; {changed} changed objects wait for it to be unlocked")
         });
         let stale = (stale > 0).then(|| stale_routes(stale, &peers));
-        locked.into_iter().chain(self.unknown_to_others()).chain(stale).chain(fights).chain(more).collect()
+        let unpoliced = self.faults.keys().filter(|key| key.kind() == Kind::HostEndpoint).map(|key| {
+            format!(
+                "{key} cannot be read: if it is this host's, the interface that it means is open until it is mended"
+            )
+        });
+        let whole = locked.into_iter().chain(self.unknown_to_others()).chain(unpoliced);
+        whole.chain(stale).chain(fights).chain(more).collect()
     }
 
     /// What it means that this host's own Node is missing.
@@ -321,6 +328,8 @@ fn peer(status: &PeerStatus) -> PeerReport {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
 
     fn unavailable(reason: &str) -> Diagnostic {
@@ -350,5 +359,29 @@ mod tests {
         assert!(state.unavailable(start + Duration::from_secs(3600)).is_some());
         state.note_status(SyncStatus::InSync);
         assert_eq!(state.unavailable(start), None);
+    }
+    /// What it means may be open, so it is not only listed among all else that is at fault.
+    #[test]
+    fn a_host_endpoint_that_cannot_be_read_is_told_apart() {
+        let start = Instant::now();
+        let mut state = State::new("a".into(), start);
+        let host = Reconciler::new(
+            calico_core::table::Delta::default(),
+            calico_dataplane::reconcile::ReconcileConfig::default(),
+        );
+        let bad = |kind| calico_datastore::BadObject {
+            key: ResourceKey::cluster(kind, "uplink"),
+            revision: calico_datastore::Revision::from_raw(1),
+            reason: "spec: no mapping".into(),
+            remains: None,
+            text: Arc::default(),
+        };
+        state.note_diagnostic(Diagnostic::BadObject(bad(Kind::IpPool)), start);
+        assert!(state.notices(&host, None).is_empty());
+        state.note_diagnostic(Diagnostic::BadObject(bad(Kind::HostEndpoint)), start);
+        let told = state.notices(&host, None);
+        assert!(told.len() == 1 && told[0].starts_with("HostEndpoint(uplink) cannot be read"), "{told:?}");
+        state.note_diagnostic(Diagnostic::Mended(ResourceKey::cluster(Kind::HostEndpoint, "uplink")), start);
+        assert!(state.notices(&host, None).is_empty());
     }
 }

@@ -539,6 +539,7 @@ async fn a_host_endpoint_has_the_interface_with_its_address() {
     let spec = HostEndpointSpec {
         node: "a".into(),
         expected_ips: vec!["192.0.2.1".parse().unwrap()],
+        profiles: vec!["open".into(), "not-there".into()],
         ..HostEndpointSpec::default()
     };
     let endpoint = Resource::HostEndpoint(Object { metadata: Metadata::default(), spec });
@@ -548,9 +549,12 @@ async fn a_host_endpoint_has_the_interface_with_its_address() {
     let (eth0, address) = ("eth0".parse().unwrap(), "192.0.2.1".parse().unwrap());
     world.link("eth0", 2);
     world.kernel.set_address(eth0, address, true);
-    world.until("it has its interface", |status| !tells(status)).await;
+    let status = world.until("it has its interface", |status| !tells(status)).await;
+    assert_eq!((status.endpoints, status.host_endpoints), (0, 1));
+    assert_eq!(status.policies, 1, "a profile that is not there is none: {:?}", status.diagnostics);
     world.kernel.set_address(eth0, address, false);
-    world.until("it has lost its interface", tells).await;
+    let status = world.until("it has lost its interface", tells).await;
+    assert_eq!((status.host_endpoints, status.policies), (0, 0));
 }
 
 /// Every kind that `Graph` or `Topology` looks at, and none that wakes the agent for nothing.

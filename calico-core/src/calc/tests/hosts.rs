@@ -52,7 +52,8 @@ fn an_interface_is_the_first_by_name_of_all_that_claim_it() {
         told.iter()
             .any(|one| one.starts_with("HostEndpoint(m-named): interface eth0 is taken by HostEndpoint(a-address)"))
     );
-    assert_eq!(told.iter().filter(|one| one.contains("no interface of this host is its own")).count(), 2, "{told:?}");
+    assert_eq!(told.iter().filter(|one| one.contains("is taken by HostEndpoint(a-address)")).count(), 3, "{told:?}");
+    assert_eq!(told.len(), 3, "{told:?}");
     rig.take(interface("eth0", &["2001:db8::1"]));
     assert_eq!(owners(&mut rig), "a-address: eth1, m-named: eth0");
     rig.update(gone(&host_endpoint("a-address", "", &[])));
@@ -215,4 +216,25 @@ fn in_the_graph_of_a_cluster_every_host_endpoint_is_active() {
         interfaces.collect::<Vec<_>>(),
         [eth0.clone(), eth0, HostInterfaces::Others, HostInterfaces::Named(vec![])]
     );
+}
+
+#[test]
+fn named_ports_need_an_address() {
+    let mut rig = Rig::new();
+    rig.take(interface("eth0", &["192.0.2.1"]));
+    let with_port = |addresses: &[&str]| {
+        let mut update = host_endpoint("all", "*", addresses);
+        if let Some(Resource::HostEndpoint(object)) = update.value.as_mut().map(Arc::make_mut) {
+            let (name, protocol) = ("web".into(), Some(Protocol::TCP));
+            object.spec.ports = vec![crate::resource::HostPort { name, protocol, port: Some(80) }];
+        }
+        update
+    };
+    rig.update(with_port(&[]));
+    rig.flush();
+    let told = rig.problems();
+    assert!(told.len() == 1 && told[0].contains("it has no expectedIPs"), "{told:?}");
+    rig.update(with_port(&["192.0.2.1"]));
+    rig.flush();
+    assert!(rig.problems().is_empty());
 }
