@@ -383,13 +383,14 @@ fn further_sources_are_their_workloads_or_whoever_the_route_leads_to() {
     let doubt = apply(&mut state, &mut doubts, [further(&closed)]).unwrap();
     let outward = connection(flow(FAR[0], FAR[1], 80));
     assert!(doubt.concerns(&outward));
-    let compiled = Compiled::from(state.clone());
     let mut known = between_uplinks();
+    let compiled = Compiled::from(state.clone());
     assert!(!Judge::new(&compiled, known.host()).denies(&outward), "it may not use them, so others do");
     known.settings.host.allow_spoofed_sources = true;
     let mut judge = Judge::new(&compiled, known.host());
     assert!(judge.concerns(&outward) && judge.denies(&outward));
     assert!(!judge.denies(&connection(flow(FAR[1], FAR[0], 80))), "the other way it is nobody's");
+    drop(judge);
 
     state.apply(&host_endpoint(HostInterfaces::Others, None));
     let compiled = Compiled::from(state.clone());

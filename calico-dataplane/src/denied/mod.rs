@@ -306,6 +306,7 @@ impl DeniedConnections {
         if asked.is_none() {
             let wanted = self.routes(&judge, slice);
             if !wanted.is_empty() {
+                drop(judge);
                 self.stage = Stage::Routing(judging);
                 return Some(Work::Route(wanted));
             }
@@ -324,6 +325,7 @@ impl DeniedConnections {
                 judging.children.push(place);
             }
         }
+        drop(judge);
         if !allowed_again.is_empty() {
             let watched = Arc::make_mut(&mut self.watched);
             for original in allowed_again {
