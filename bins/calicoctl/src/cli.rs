@@ -1,16 +1,21 @@
 //! The command line.
 
-use std::ffi::OsStr;
 use std::path::PathBuf;
 
-use calico_core::resource::{Kind, SUBDOMAIN, is_subdomain};
-use clap::builder::{PossibleValue, StringValueParser, TypedValueParser};
 use clap::error::{ContextKind, ContextValue};
-use clap::{Arg, ArgAction, Args, Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
-use crate::output::{Format, FormatParser};
-
-use crate::command::{ConvertArgs, DatastoreCommand, DiffArgs, VersionArgs};
+use crate::args::{FileArgs, WriteArgs};
+use crate::command::change::{self, DeleteArgs, Verb};
+use crate::command::convert::{self, ConvertArgs};
+use crate::command::datastore::{self, DatastoreCommand};
+use crate::command::diff::{self, DiffArgs};
+use crate::command::edit::{self, LabelArgs, PatchArgs};
+use crate::command::get::{self, GetArgs};
+use crate::command::policy::{self, PolicyCommand};
+use crate::command::version::{self, VersionArgs};
+use crate::context::Context;
+use crate::failure::Failure;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -86,7 +91,7 @@ pub(crate) enum Command {
     /// Replace resources, also those that cannot be read; it is an error if one does not exist
     Replace(WriteArgs),
     /// Show what apply would change, without changing it
-    #[command(after_help = crate::command::DIFF_HELP)]
+    #[command(after_help = diff::HELP)]
     Diff(DiffArgs),
     /// Check files without a datastore: syntax, fields, names, selectors
     Validate(FileArgs),
@@ -97,16 +102,16 @@ pub(crate) enum Command {
     #[command(after_help = KINDS)]
     Delete(DeleteArgs),
     /// Change fields of one resource
-    Patch(crate::command::edit::PatchArgs),
+    Patch(PatchArgs),
     /// Set or remove a label of one resource
-    Label(crate::command::edit::LabelArgs),
+    Label(LabelArgs),
     /// Show the versions of this program and of the cluster
     Version(VersionArgs),
     /// Convert documents of version 1, and Kubernetes' network policies, to version 3
     Convert(ConvertArgs),
     /// Ask what policy does to flows, and what a change would do
     #[command(subcommand)]
-    Policy(crate::command::policy::PolicyCommand),
+    Policy(PolicyCommand),
     /// Lock, move and tidy the datastore as a whole
     #[command(subcommand)]
     Datastore(DatastoreCommand),
@@ -117,105 +122,29 @@ pub(crate) enum Command {
     },
 }
 
-/// Files to read.
-#[derive(Debug, Clone, Args)]
-pub(crate) struct FileArgs {
-    /// File, directory or - for standard input; may be repeated
-    #[arg(short = 'f', long = "filename", value_name = "FILE", required = true, action = ArgAction::Append)]
-    pub(crate) files: Vec<PathBuf>,
-    #[command(flatten)]
-    pub(crate) options: FileOptions,
-}
-
-/// Files whose resources are written.
-#[derive(Debug, Clone, Args)]
-pub(crate) struct WriteArgs {
-    #[command(flatten)]
-    pub(crate) input: FileArgs,
-    /// Check everything, against the datastore too, and write nothing
-    #[arg(long)]
-    pub(crate) dry_run: bool,
-}
-
-#[derive(Debug, Clone, Default, Args)]
-pub(crate) struct FileOptions {
-    /// Read directories below directories too
-    #[arg(short = 'R', long)]
-    pub(crate) recursive: bool,
-    /// Accept files without resources
-    #[arg(long)]
-    pub(crate) skip_empty: bool,
-    /// Namespace of resources that name none [default: default]
-    #[arg(short, long, value_name = "NAMESPACE", value_parser = namespace)]
-    namespace: Option<String>,
-}
-
-impl FileOptions {
-    /// The namespace that was named. Nothing between quotes (a script's unset variable) names none, as upstream.
-    pub(crate) fn namespace(&self) -> Option<&str> {
-        self.namespace.as_deref().filter(|namespace| !namespace.is_empty())
-    }
-}
-
-pub(crate) fn namespace(text: &str) -> Result<String, &'static str> {
-    if text.is_empty() || is_subdomain(text) { Ok(text.to_owned()) } else { Err(SUBDOMAIN) }
-}
-
-#[derive(Debug, Clone, Args)]
-pub(crate) struct GetArgs {
-    #[command(flatten)]
-    pub(crate) target: Target,
-    /// Form of the output
-    #[arg(short, long, value_name = "FORMAT", value_parser = FormatParser, default_value = "table")]
-    pub(crate) output: Format,
-    /// Every namespace
-    #[arg(short = 'A', long, short_alias = 'a', conflicts_with = "namespace")]
-    pub(crate) all_namespaces: bool,
-    /// Leave out what belongs to this cluster (uid, resource version, time of creation), for named resources
-    #[arg(long)]
-    pub(crate) export: bool,
-}
-
-#[derive(Debug, Clone, Args)]
-pub(crate) struct DeleteArgs {
-    #[command(flatten)]
-    pub(crate) target: Target,
-    /// It is no error if a resource does not exist
-    #[arg(short, long)]
-    pub(crate) skip_not_exists: bool,
-    /// Check everything, against the datastore too, and delete nothing
-    #[arg(long)]
-    pub(crate) dry_run: bool,
-}
-
-/// Resources, by kind and name or by file.
-#[derive(Debug, Clone, Args)]
-pub(crate) struct Target {
-    /// Kind of resource; several separated by commas
-    #[arg(value_name = "KIND", required_unless_present = "files", value_parser = KindText, hide_possible_values = true)]
-    pub(crate) kinds: Option<String>,
-    /// Names
-    #[arg(value_name = "NAME", requires = "kinds")]
-    pub(crate) names: Vec<String>,
-    /// File, directory or - for standard input; may be repeated
-    #[arg(short = 'f', long = "filename", value_name = "FILE", conflicts_with = "kinds", action = ArgAction::Append)]
-    pub(crate) files: Vec<PathBuf>,
-    #[command(flatten)]
-    pub(crate) options: FileOptions,
-}
-
-/// Any text: what is no kind is told by the verb, with what may have been meant. The values are for completion scripts.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct KindText;
-
-impl TypedValueParser for KindText {
-    type Value = String;
-
-    fn parse_ref(&self, command: &clap::Command, argument: Option<&Arg>, value: &OsStr) -> Result<String, clap::Error> {
-        StringValueParser::new().parse_ref(command, argument, value)
-    }
-
-    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
-        Some(Box::new(Kind::OPERATORS.iter().map(|kind| PossibleValue::new(kind.plural()))))
+/// Carries out a command line.
+pub(crate) async fn run(cli: Cli, context: &mut Context<'_>) -> Result<(), Failure> {
+    let config = cli.config.as_deref();
+    match cli.command {
+        Command::Apply(input) => change::write(Verb::Apply, &input, config, context).await,
+        Command::Create { input, skip_exists } => {
+            change::write(Verb::Create { skip_exists }, &input, config, context).await
+        }
+        Command::Replace(input) => change::write(Verb::Replace, &input, config, context).await,
+        Command::Diff(args) => diff::diff(&args, config, context).await,
+        Command::Validate(input) => change::validate(&input, context).await,
+        Command::Get(args) => get::get(&args, config, context).await,
+        Command::Delete(args) => change::delete(&args, config, context).await,
+        Command::Patch(args) => edit::patch(&args, config, context).await,
+        Command::Label(args) => edit::label(&args, config, context).await,
+        Command::Version(args) => version::version(&args, config, context).await,
+        Command::Convert(args) => convert::convert(&args, context),
+        Command::Policy(command) => policy::run(command, config, context).await,
+        Command::Datastore(command) => datastore::run(command, config, context).await,
+        Command::Completion { shell } => {
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut Cli::command(), "calicoctl", &mut script);
+            context.stdout.write_all(&script).map_err(Failure::from)
+        }
     }
 }

@@ -13,11 +13,8 @@ use calico_datastore::Revision;
 use calico_datastore::client::{Client, ClientError, Rehearsed};
 use serde_json::Value;
 
-use crate::cli::FileOptions;
+use crate::args::{DEFAULT_NAMESPACE, FileOptions};
 use crate::failure::{Failure, InputFault};
-
-/// Namespace of resources that name none.
-pub(crate) const DEFAULT_NAMESPACE: &str = "default";
 
 /// Most characters of a kind or version that a message shows.
 const MAX_SHOWN: usize = 200;

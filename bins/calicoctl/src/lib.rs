@@ -3,8 +3,10 @@
 //! The program is a function of its arguments and an [`Io`]: environment, standard streams and a way to open the datastore. The thin
 //! `main` passes the process's own; tests and other programs pass theirs.
 
+mod args;
 mod cli;
 mod command;
+mod context;
 mod failure;
 mod input;
 mod output;
@@ -26,6 +28,7 @@ use calico_datastore::{Clock, Datastore, IdSource, SystemClock, SystemIds};
 use clap::Parser;
 
 use crate::cli::Cli;
+use crate::context::Context;
 use crate::failure::Failure;
 
 /// Where the configuration file lies unless told otherwise.
@@ -81,8 +84,8 @@ pub fn run(args: impl IntoIterator<Item = OsString>, io: Io<'_>) -> Exit {
     };
     let Io { sources, stdin, stdout, stderr, is_terminal, is_watched, store, clock, ids } = io;
     let mut context =
-        command::Context { sources, stdin, stdout, stderr, is_terminal, is_watched, store, clock, ids, absent: None };
-    let outcome = runtime.block_on(command::run(cli, &mut context));
+        Context { sources, stdin, stdout, stderr, is_terminal, is_watched, store, clock, ids, absent: None };
+    let outcome = runtime.block_on(cli::run(cli, &mut context));
     // What comes behind the last line's end is still in the stream's buffer.
     let flushed = context.stdout.flush().map_err(Failure::from);
     ended(outcome.and(flushed), context.stderr)

@@ -6,18 +6,32 @@ use calico_cmd::output::chain;
 use calico_core::resource::{Kind, ResourceKey};
 use calico_datastore::client::{Client, Intent, Rehearsal};
 
-use super::report::Attempt;
-use super::{Context, report, targets};
-use crate::cli::{DeleteArgs, FileArgs, WriteArgs};
+use clap::Args;
+
+use super::report::{self, Attempt};
+use crate::args::{FileArgs, Target, WriteArgs, targets};
+use crate::context::Context;
 use crate::failure::Failure;
 use crate::input::{self, Item};
 use crate::protected::{self, Operation};
 use crate::write::{self, Outcome};
 use crate::{rehearse, warning};
 
+#[derive(Debug, Clone, Args)]
+pub(crate) struct DeleteArgs {
+    #[command(flatten)]
+    pub(crate) target: Target,
+    /// It is no error if a resource does not exist
+    #[arg(short, long)]
+    pub(crate) skip_not_exists: bool,
+    /// Check everything, against the datastore too, and delete nothing
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+}
+
 /// How a file's resources are written.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Verb {
+pub(crate) enum Verb {
     Apply,
     Create { skip_exists: bool },
     Replace,
@@ -43,7 +57,7 @@ impl Verb {
 
 /// Reads and checks everything, against the datastore too, then writes in the order given. Until all is known to be right nothing is
 /// made: neither a missing datastore nor the cluster's own tiers.
-pub(super) async fn write(
+pub(crate) async fn write(
     verb: Verb,
     args: &WriteArgs,
     config: Option<&Path>,
@@ -92,7 +106,7 @@ pub(super) async fn write(
 }
 
 /// Reads and checks everything, without a datastore.
-pub(super) async fn validate(input: &FileArgs, context: &mut Context<'_>) -> Result<(), Failure> {
+pub(crate) async fn validate(input: &FileArgs, context: &mut Context<'_>) -> Result<(), Failure> {
     let documents = input::documents(&input.files, &input.options, context.stdin)?;
     let items = input::check(documents, "validate", input.options.namespace(), None).await?;
     warn_of_kinds(items.iter().map(|item| item.kind), context);
@@ -103,7 +117,7 @@ pub(super) async fn validate(input: &FileArgs, context: &mut Context<'_>) -> Res
 }
 
 /// Deletes by file, or by kind and name.
-pub(super) async fn delete(args: &DeleteArgs, config: Option<&Path>, context: &mut Context<'_>) -> Result<(), Failure> {
+pub(crate) async fn delete(args: &DeleteArgs, config: Option<&Path>, context: &mut Context<'_>) -> Result<(), Failure> {
     let target = &args.target;
     let wanted: Vec<input::Named> = if target.files.is_empty() {
         if target.names.is_empty() {

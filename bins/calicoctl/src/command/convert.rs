@@ -5,8 +5,8 @@ use calico_core::resource::{Fault, Resource, Scope, v1};
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 
-use super::Context;
-use crate::cli::FileArgs;
+use crate::args::FileArgs;
+use crate::context::Context;
 use crate::failure::{Failure, InputFault};
 use crate::{input, output};
 
@@ -31,7 +31,7 @@ enum DocumentFormat {
     Json,
 }
 
-pub(super) fn convert(args: &ConvertArgs, context: &mut Context<'_>) -> Result<(), Failure> {
+pub(crate) fn convert(args: &ConvertArgs, context: &mut Context<'_>) -> Result<(), Failure> {
     let documents = input::documents(&args.input.files, &args.input.options, context.stdin)?;
     let namespace = args.input.options.namespace();
     let mut converted = Vec::with_capacity(documents.len());

@@ -8,8 +8,9 @@ use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 use similar::TextDiff;
 
-use super::{Context, change};
-use crate::cli::FileArgs;
+use super::change;
+use crate::args::FileArgs;
+use crate::context::Context;
 use crate::failure::Failure;
 use crate::input::{self, Item};
 use crate::{output, rehearse};
@@ -46,7 +47,7 @@ struct Change {
     applied: Value,
 }
 
-pub(super) async fn diff(args: &DiffArgs, config: Option<&Path>, context: &mut Context<'_>) -> Result<(), Failure> {
+pub(crate) async fn diff(args: &DiffArgs, config: Option<&Path>, context: &mut Context<'_>) -> Result<(), Failure> {
     let trouble = |failure| Failure::Trouble(Box::new(failure));
     let changes = changes(&args.input, config, context).await.map_err(trouble)?;
     let is_coloured = context.is_terminal && !context.sources.environment.contains_key("NO_COLOR");

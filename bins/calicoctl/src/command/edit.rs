@@ -11,8 +11,9 @@ use clap::Args;
 use serde_json::{Map, Value};
 
 use super::change::{warn, warn_of_kinds};
-use super::{Context, in_namespace, kind, report};
-use crate::cli;
+use super::report;
+use crate::args::{self, in_namespace, kind};
+use crate::context::Context;
 use crate::failure::Failure;
 use crate::input::Item;
 use crate::output::resource_document;
@@ -27,12 +28,12 @@ const ATTEMPTS: usize = 10;
 #[derive(Debug, Clone, Args)]
 struct One {
     /// Kind of resource
-    #[arg(value_parser = cli::KindText, hide_possible_values = true)]
+    #[arg(value_parser = args::KindText, hide_possible_values = true)]
     kind: String,
     /// Name
     name: String,
     /// Namespace of the resource [default: default]
-    #[arg(short, long, value_name = "NAMESPACE", value_parser = cli::namespace)]
+    #[arg(short, long, value_name = "NAMESPACE", value_parser = args::namespace)]
     namespace: Option<String>,
     /// Check everything, against the datastore too, and write nothing
     #[arg(long)]
@@ -95,7 +96,7 @@ impl One {
     }
 }
 
-pub(super) async fn patch(args: &PatchArgs, config: Option<&Path>, context: &mut Context<'_>) -> Result<(), Failure> {
+pub(crate) async fn patch(args: &PatchArgs, config: Option<&Path>, context: &mut Context<'_>) -> Result<(), Failure> {
     let key = args.one.key()?;
     let patch = Patch::read(&args.patch, args.language)?;
     let client = context.client(config).await?;
@@ -139,7 +140,7 @@ fn told(refusal: Refusal, patch: &Patch) -> String {
     lines.finish(|more| format!("… and {more} more\n")).concat() + "Nothing was changed."
 }
 
-pub(super) async fn label(args: &LabelArgs, config: Option<&Path>, context: &mut Context<'_>) -> Result<(), Failure> {
+pub(crate) async fn label(args: &LabelArgs, config: Option<&Path>, context: &mut Context<'_>) -> Result<(), Failure> {
     let key = args.one.key()?;
     let (label, value) = match (args.remove, args.label.split_once('=')) {
         (true, _) => (args.label.as_str(), None),

@@ -8,14 +8,31 @@ use calico_core::resource::{Kind, Resource, ResourceKey};
 use calico_datastore::client::Client;
 use calico_datastore::{BadObject, DatastoreError, Scope, Stored};
 
-use super::{Context, targets};
-use crate::cli::GetArgs;
+use clap::Args;
+
+use crate::args::{Target, targets};
+use crate::context::Context;
 use crate::failure::Failure;
 use crate::input;
-use crate::output::{self, Found, Show};
+use crate::output::{self, Format, FormatParser, Found, Show};
 use crate::spoilt::{Spoilt, mend, way_out, ways_out};
 
-pub(super) async fn get(args: &GetArgs, config: Option<&Path>, context: &mut Context<'_>) -> Result<(), Failure> {
+#[derive(Debug, Clone, Args)]
+pub(crate) struct GetArgs {
+    #[command(flatten)]
+    pub(crate) target: Target,
+    /// Form of the output
+    #[arg(short, long, value_name = "FORMAT", value_parser = FormatParser, default_value = "table")]
+    pub(crate) output: Format,
+    /// Every namespace
+    #[arg(short = 'A', long, short_alias = 'a', conflicts_with = "namespace")]
+    pub(crate) all_namespaces: bool,
+    /// Leave out what belongs to this cluster (uid, resource version, time of creation), for named resources
+    #[arg(long)]
+    pub(crate) export: bool,
+}
+
+pub(crate) async fn get(args: &GetArgs, config: Option<&Path>, context: &mut Context<'_>) -> Result<(), Failure> {
     let target = &args.target;
     if args.all_namespaces && !target.names.is_empty() {
         return Err(Failure::message("cannot use --all-namespace flag for getting a single resource"));

@@ -9,7 +9,7 @@ use calico_core::resource::{GoDuration, Kind, Resource, ResourceKey};
 use calico_datastore::client::Client;
 use clap::Args;
 
-use super::Context;
+use crate::context::Context;
 use crate::failure::Failure;
 use crate::spoilt::way_out_of;
 
@@ -38,7 +38,7 @@ fn duration(text: &str) -> Result<Duration, String> {
 /// Version and type of a cluster.
 type Cluster = (String, String);
 
-pub(super) async fn version(
+pub(crate) async fn version(
     args: &VersionArgs,
     config: Option<&Path>,
     context: &mut Context<'_>,

@@ -12,7 +12,8 @@ use calico_datastore::client::{Client, ClientError};
 use calico_datastore::{Datastore, DatastoreError, Precondition, Scope, Stored, Write};
 use clap::Subcommand;
 
-use super::{Context, version};
+use super::version;
+use crate::context::Context;
 use crate::failure::Failure;
 use crate::{spoilt, write};
 
@@ -47,7 +48,7 @@ pub(crate) enum MigrateCommand {
     },
 }
 
-pub(super) async fn run(
+pub(crate) async fn run(
     command: DatastoreCommand,
     config: Option<&Path>,
     context: &mut Context<'_>,

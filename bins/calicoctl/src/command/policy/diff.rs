@@ -19,10 +19,10 @@ use super::picture::{Manifests, Picture};
 use super::progress::Progress;
 use super::traffic::Traffic;
 use super::words;
-use crate::cli::FileOptions;
-use crate::command::{self, Context};
+use crate::args::DEFAULT_NAMESPACE;
+use crate::args::{self, FileOptions};
+use crate::context::Context;
 use crate::failure::Failure;
-use crate::input::DEFAULT_NAMESPACE;
 use crate::rehearse;
 
 /// What there is to know beyond the options.
@@ -169,7 +169,7 @@ fn named(text: &str, namespace: &str) -> Result<ResourceKey, Failure> {
     let usage = || Failure::Usage(format!("--delete {text}: give KIND/NAME or KIND/NAMESPACE/NAME, as in np/shop/db"));
     let (kind, rest) = text.split_once('/').filter(|(_, rest)| !rest.is_empty()).ok_or_else(usage)?;
     let is_kubernetes = matches!(kind.to_ascii_lowercase().as_str(), "knp" | "kubernetesnetworkpolicy");
-    let kind = if is_kubernetes { Kind::NetworkPolicy } else { command::kind(kind)? };
+    let kind = if is_kubernetes { Kind::NetworkPolicy } else { args::kind(kind)? };
     let (namespace, name) = match (kind.scope(), rest.split_once('/')) {
         (Scope::Cluster, None) => return Ok(ResourceKey::cluster(kind, rest)),
         (Scope::Cluster, Some(_)) => return Err(Failure::Usage(format!("--delete {text}: {kind} is not namespaced"))),

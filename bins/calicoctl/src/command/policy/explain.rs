@@ -19,8 +19,8 @@ use super::steps::{self, Shown, What};
 use super::traffic::{self, TrafficArgs};
 use super::written::Written;
 use super::{FelixArgs, Form, words};
-use crate::cli::FileOptions;
-use crate::command::Context;
+use crate::args::FileOptions;
+use crate::context::Context;
 use crate::failure::Failure;
 
 /// What there is to know beyond the options.

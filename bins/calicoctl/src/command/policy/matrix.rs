@@ -15,8 +15,8 @@ use super::names::{Meant, Party};
 use super::progress::Progress;
 use super::traffic::{Services, Traffic};
 use super::{FelixArgs, Form, pairs, ports};
-use crate::cli::FileOptions;
-use crate::command::Context;
+use crate::args::FileOptions;
+use crate::context::Context;
 use crate::failure::Failure;
 
 /// What there is to know beyond the options.

@@ -34,8 +34,8 @@ use self::explain::ExplainArgs;
 use self::matrix::MatrixArgs;
 use self::model::Model;
 use self::picture::{Manifests, Picture};
-use super::Context;
-use crate::cli::FileOptions;
+use crate::args::FileOptions;
+use crate::context::Context;
 use crate::failure::Failure;
 
 /// Verbs about policy.
@@ -65,7 +65,7 @@ pub(super) enum Form {
     Yaml,
 }
 
-pub(super) async fn run(
+pub(crate) async fn run(
     command: PolicyCommand,
     config: Option<&Path>,
     context: &mut Context<'_>,

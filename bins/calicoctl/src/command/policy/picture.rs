@@ -17,10 +17,11 @@ use calico_datastore::client::Client;
 use serde_json::Value;
 
 use super::{words, written};
-use crate::cli::FileOptions;
-use crate::command::Context;
+use crate::args::DEFAULT_NAMESPACE;
+use crate::args::FileOptions;
+use crate::context::Context;
 use crate::failure::{Failure, InputFault, printable};
-use crate::input::{self, DEFAULT_NAMESPACE, Item};
+use crate::input::{self, Item};
 
 /// Kinds that say something about policy.
 const KINDS: [Kind; 15] = [

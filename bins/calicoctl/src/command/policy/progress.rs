@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::time::{Duration, Instant};
 
-use crate::command::Context;
+use crate::context::Context;
 
 /// How long work may take before anything is said of it, and how often it is said.
 const PAUSE: Duration = Duration::from_millis(500);
