@@ -2,7 +2,7 @@
 //!
 //! A packet is looked at in this order, and what is said first holds:
 //!
-//! 1. **Workloads**: an unknown one is cut off; a forged source is dropped; neighbour discovery reaches the host.
+//! 1. **Workloads**: neighbour discovery reaches the host, whoever sends it; an unknown workload is cut off; a forged source is dropped.
 //! 2. **Untracked** policy (`doNotTrack`) of the host endpoint that a packet comes in by, or that the host sends by; forwarded packets that go
 //!    out meet none. It sees the packet as it arrives. What it allows belongs to no connection from then on, and no other policy of host endpoints
 //!    of that side has a say. To and from fail-safe ports, answers as well, it has none.
@@ -48,16 +48,16 @@ enum End<'a> {
 impl Cluster {
     /// What a host does with a packet. That it is translated, and of which connection it is, are facts of the question.
     pub fn passage(&self, node: &str, passage: &Passage<'_>) -> Decision {
+        if self.is_discovery_of_a_workload(passage) {
+            return Decision::Allow;
+        }
         let (Some(from), Some(to)) = (self.end(node, passage.from), self.end(node, passage.to)) else {
             return Decision::Deny;
         };
-        if let End::Workload(sender) = from {
-            if matches!(to, End::Host) && is_neighbor_discovery(&passage.flow) {
-                return Decision::Allow;
-            }
-            if self.is_spoofed(sender, &passage.arriving) {
-                return Decision::Deny;
-            }
+        if let End::Workload(sender) = from
+            && self.is_spoofed(sender, &passage.arriving)
+        {
+            return Decision::Deny;
         }
         let untracked = match (from, to) {
             (End::Interface(Some(hep)), _) => {
@@ -73,6 +73,16 @@ impl Cluster {
             Some(Decision::Allow) => self.route(from, to, &passage.flow, true),
             None => self.tracked(from, to, passage),
         }
+    }
+
+    /// Without it no workload finds its IPv6 gateway. Whose the interface is, the host does not ask.
+    fn is_discovery_of_a_workload(&self, passage: &Passage<'_>) -> bool {
+        let workload = match passage.from {
+            Place::Workload(_) => true,
+            Place::Interface(name) => name.starts_with_any(&[self.settings.workload_prefix]),
+            Place::Host => false,
+        };
+        workload && passage.to == Place::Host && is_neighbor_discovery(&passage.flow)
     }
 
     fn tracked(&self, from: End<'_>, to: End<'_>, passage: &Passage<'_>) -> Decision {
@@ -186,7 +196,7 @@ const fn is_policed(from: End<'_>, to: End<'_>) -> bool {
     }
 }
 
-/// Without it no workload finds its IPv6 gateway.
+/// Upstream's list: multicast listeners, router and neighbour solicitation and advertisement.
 const fn is_neighbor_discovery(flow: &Flow) -> bool {
     flow.protocol == 58 && matches!(flow.icmp, Some((130..=133 | 135 | 136, _)))
 }

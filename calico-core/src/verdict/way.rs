@@ -40,11 +40,14 @@ impl<'e, 'p, 'a, E: Evaluator<'a>> Way<'e, 'p, E> {
 
     fn all(&mut self) -> bool {
         let Passage { from, to, .. } = *self.passage;
+        if let Some(end) = self.neighbor_discovery() {
+            return self.told(end, allowed(Step::NeighborDiscovery));
+        }
         if !self.is_known(from, PolicyType::Egress) || !self.is_known(to, PolicyType::Ingress) {
             return false;
         }
-        if let Some(verdict) = self.before_all() {
-            return self.told(self.inward(Stage::Workload), verdict);
+        if self.is_spoofed() {
+            return self.told(self.inward(Stage::Workload), denied(Step::Spoofed));
         }
         let untracked = if from == Place::Host {
             self.host_endpoint(to, Stage::Untracked, PolicyType::Egress)
@@ -80,18 +83,14 @@ impl<'e, 'p, 'a, E: Evaluator<'a>> Way<'e, 'p, E> {
         self.told((endpoint, direction, Stage::Workload), denied(Step::UnknownEndpoint))
     }
 
-    /// What is decided about a workload's packet whatever else is said.
-    fn before_all(&self) -> Option<Verdict> {
-        let Place::Workload(key) = self.passage.from else { return None };
-        if self.passage.to == Place::Host && is_neighbor_discovery(&self.passage.flow) {
-            return Some(allowed(Step::NeighborDiscovery));
-        }
+    /// Whether a workload's packet comes from an address that is none of its.
+    fn is_spoofed(&self) -> bool {
+        let Place::Workload(key) = self.passage.from else { return false };
         let source = self.passage.arriving.source;
-        let endpoint = self.evaluator.workload(key)?.endpoint;
-        let own = endpoint.addresses.iter().any(|net| net.contains(source));
-        let further = || endpoint.allowed_sources.iter().any(|net| net.contains(source));
-        let honest = own || self.settings.host.allow_spoofed_sources && further();
-        (!honest).then(|| denied(Step::Spoofed))
+        let Some(workload) = self.evaluator.workload(key) else { return false };
+        let own = workload.endpoint.addresses.iter().any(|net| net.contains(source));
+        let further = || workload.endpoint.allowed_sources.iter().any(|net| net.contains(source));
+        !own && !(self.settings.host.allow_spoofed_sources && further())
     }
 
     /// What connection tracking decides, said by whoever is policed.
@@ -244,6 +243,18 @@ impl<'e, 'p, 'a, E: Evaluator<'a>> Way<'e, 'p, E> {
             return true;
         }
         self.told((None, PolicyType::Ingress, Stage::Forwarding), denied(Step::ServiceLoop))
+    }
+
+    /// The workload whose host hears it in any case, even if it is unknown. Upstream's list: multicast listeners, router and neighbour
+    /// solicitation and advertisement.
+    fn neighbor_discovery(&self) -> Option<Asked> {
+        let Passage { from, to, flow, .. } = *self.passage;
+        let endpoint = match from {
+            Place::Workload(key) => Some(EndpointId(key.clone())),
+            Place::Interface(name) if name.starts_with_any(&[self.settings.host.workload_prefix]) => None,
+            _ => return None,
+        };
+        (is_neighbor_discovery(&flow) && to == Place::Host).then_some((endpoint, PolicyType::Egress, Stage::Workload))
     }
 
     fn told(&mut self, (endpoint, direction, stage): Asked, verdict: Verdict) -> bool {

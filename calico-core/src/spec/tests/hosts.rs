@@ -464,6 +464,8 @@ fn a_workload_may_reach_its_host_if_both_say_so() {
         flow.icmp = Some((kind, 0));
         (discovery.arriving, discovery.flow) = (flow, flow);
         assert_eq!(World::new([deny.clone()]).ask(&discovery), decision, "{kind}");
+        let stranger = Question { from: "cali9", ..discovery.clone() };
+        assert_eq!(World::new([deny.clone()]).ask(&stranger), decision, "{kind} of a workload that nobody knows");
     }
 }
 

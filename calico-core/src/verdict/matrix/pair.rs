@@ -125,12 +125,17 @@ impl Pair {
         flow: &Flow,
     ) -> bool {
         let is = |end: &End<'_>, role| end.alike.role == role;
+        let stays = is_on_one_host(source, destination);
+        let reaches_host = stays && is(destination, Role::Host);
+        if reaches_host && (is(source, Role::Workload) || is(source, Role::Unknown)) && way::is_neighbor_discovery(flow)
+        {
+            return true;
+        }
         if self.is_denied || is(source, Role::Unknown) || is(destination, Role::Unknown) {
             return false;
         }
-        let stays = is_on_one_host(source, destination);
-        if stays && is(source, Role::Workload) && is(destination, Role::Host) {
-            return from.host.endpoint_to_host != EndpointToHost::Drop || way::is_neighbor_discovery(flow);
+        if reaches_host && is(source, Role::Workload) {
+            return from.host.endpoint_to_host != EndpointToHost::Drop;
         }
         let forwards = |end: &End<'_>, settings: &Settings| {
             is(end, Role::Workload) && end.alike.has_host && settings.host.prevent_service_loops

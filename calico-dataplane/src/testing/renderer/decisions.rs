@@ -163,10 +163,10 @@ impl<'a> Case<'a> {
         let unknown = "an unknown workload interface is cut off";
         self.go(&THROUGH, packet(stranger, near, new), flow, Decision::Deny, unknown);
         self.go(&THROUGH, packet(near, stranger, new), flow, Decision::Deny, unknown);
+        // Whoever looks for neighbours is heard.
         let discovery = flow.protocol == ICMPV6 && matches!(flow.icmp, Some((130..=133 | 135 | 136, _)));
-        if !discovery {
-            self.go(&TO_HOST, packet(stranger, None, new), flow, Decision::Deny, unknown);
-        }
+        let heard = if discovery { Decision::Allow } else { Decision::Deny };
+        self.go(&TO_HOST, packet(stranger, None, new), flow, heard, unknown);
         if self.world.objects.keys().any(|key| matches!(key.kind(), Kind::HostEndpoint | Kind::BgpConfiguration)) {
             return;
         }
