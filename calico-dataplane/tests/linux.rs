@@ -7,6 +7,7 @@ mod linux {
     mod conformance;
     mod connections;
     mod differential;
+    mod discovery;
     mod drift;
     mod failures;
     mod fixture;

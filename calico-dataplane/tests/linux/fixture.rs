@@ -7,6 +7,8 @@ use std::time::{Duration, Instant};
 use calico_dataplane::netns::{Request, RouteSocket, VethEnd};
 use calico_dataplane::testing::netns::scratch;
 use calico_dataplane::{LinuxConfig, LinuxDataplane};
+use nix::sched::{CpuSet, sched_getcpu, sched_setaffinity};
+use nix::unistd::Pid;
 
 /// Name of the workload interface.
 pub(crate) const WORKLOAD: &str = "cali00001";
@@ -40,6 +42,13 @@ fn workload() {
         let link = socket.link(name.parse().unwrap()).unwrap().unwrap();
         socket.carry_out(&[Request::up(link.index)]).unwrap();
     }
+}
+
+/// Keeps the calling thread on one processor. What it sends then is worked off in order, however many links it takes.
+pub(crate) fn stay_on_one_processor() {
+    let mut processors = CpuSet::new();
+    processors.set(sched_getcpu().unwrap()).unwrap();
+    sched_setaffinity(Pid::from_raw(0), &processors).unwrap();
 }
 
 /// Binds a socket where another may have been bound just before. One that was closed is still open in a process that a parallel test starts

@@ -27,13 +27,13 @@ const PEER: &str = "10.78.0.2";
 const ELSEWHERE: &str = "10.99.0.9";
 
 /// A renderer whose changes go to the kernel at once; each must be taken.
-struct Host {
+pub(crate) struct Host {
     renderer: Renderer,
     dataplane: LinuxDataplane,
 }
 
 impl Host {
-    async fn start(config: RenderConfig, dataplane: LinuxDataplane) -> Self {
+    pub(crate) async fn start(config: RenderConfig, dataplane: LinuxDataplane) -> Self {
         let renderer = Renderer::new(config);
         let mut host = Self { dataplane, renderer };
         let skeleton = host.renderer.skeleton();
@@ -48,7 +48,7 @@ impl Host {
         assert!(report.is_complete(), "{report:?} for\n{delta}");
     }
 
-    async fn tell(&mut self, events: &[Event]) {
+    pub(crate) async fn tell(&mut self, events: &[Event]) {
         for event in events {
             let mut delta = Delta::default();
             self.renderer.handle(event, &mut delta);
@@ -300,7 +300,7 @@ fn configure(socket: &mut RouteSocket, name: &str, address: &str) {
     socket.carry_out(&[Request::up(link.index), Request::address(link.index, address.parse().unwrap(), 24)]).unwrap();
 }
 
-fn rule(action: Action) -> ActiveRule {
+pub(crate) fn rule(action: Action) -> ActiveRule {
     ActiveRule {
         action,
         family: None,
@@ -322,7 +322,7 @@ fn rules(ingress: Vec<ActiveRule>, egress: Vec<ActiveRule>) -> Arc<ActiveRules> 
     Arc::new(ActiveRules { tier: Some("default".into()), ingress, egress })
 }
 
-fn policy_event(name: &str, ingress: Vec<ActiveRule>, egress: Vec<ActiveRule>) -> Event {
+pub(crate) fn policy_event(name: &str, ingress: Vec<ActiveRule>, egress: Vec<ActiveRule>) -> Event {
     Event::PolicySet { id: policy(name), rules: rules(ingress, egress) }
 }
 
@@ -334,16 +334,16 @@ fn staged(name: &str) -> PolicyId {
     PolicyId(ResourceKey::cluster(Kind::StagedGlobalNetworkPolicy, name))
 }
 
-fn stack(policies: &[&str], default_action: DefaultAction) -> Arc<Stack> {
+pub(crate) fn stack(policies: &[&str], default_action: DefaultAction) -> Arc<Stack> {
     let policies = policies.iter().map(|name| policy(name)).collect();
     let tiers = vec![StackTier { name: "default".into(), policies, default_action }];
     Arc::new(Stack { tiers, profiles: Vec::new() })
 }
 
-fn host_event(name: &str, endpoint: ActiveHostEndpoint) -> Event {
+pub(crate) fn host_event(name: &str, endpoint: ActiveHostEndpoint) -> Event {
     Event::HostEndpointSet { id: host_id(name), endpoint: Arc::new(endpoint) }
 }
 
-fn host_id(name: &str) -> EndpointId {
+pub(crate) fn host_id(name: &str) -> EndpointId {
     EndpointId(ResourceKey::cluster(Kind::HostEndpoint, name))
 }
