@@ -16,6 +16,7 @@ mod linux {
     mod leftovers;
     mod network;
     mod notifications;
+    mod oracle;
     mod packets;
     mod places;
     #[cfg(feature = "nft-json")]

@@ -24,7 +24,11 @@ pub(crate) struct Node {
 
 impl Node {
     pub(crate) fn start(dataplane: LinuxDataplane) -> Self {
-        let renderer = Renderer::new(RenderConfig::default());
+        Self::with(dataplane, RenderConfig::default())
+    }
+
+    pub(crate) fn with(dataplane: LinuxDataplane, config: RenderConfig) -> Self {
+        let renderer = Renderer::new(config);
         let mut machine = Reconciler::new(renderer.skeleton(), ReconcileConfig::default());
         machine.set_in_sync();
         let driver = Driver::new(machine, Box::new(dataplane));
