@@ -15,6 +15,7 @@ mod formats;
 mod kinds;
 mod messages;
 mod policy;
+mod policy_more;
 mod spoilt;
 mod verbs;
 mod version;

@@ -204,6 +204,10 @@ impl Scene {
         }
         let mut found: Vec<_> = sorts.into_values().map(|pairs| sample(protocol, &pairs, sources.0.len())).collect();
         found.sort_by_key(|(is_other, first, _)| (*is_other, *first));
+        if let [(_, _, only)] = found.as_mut_slice() {
+            // Other than none.
+            only.label = only.protocol.clone();
+        }
         samples.list.extend(found.into_iter().map(|(_, _, sample)| sample));
     }
 
@@ -341,7 +345,11 @@ fn sample(protocol: u8, pairs: &[(Interval, Interval)], sources: usize) -> (bool
     let word = name(protocol).to_ascii_lowercase();
     let is_from_anywhere = by_from.len() == sources;
     let ports = ranges(&destinations);
-    let mut label = if is_other { format!("other {word}") } else { format!("{word}/{ports}") };
+    let mut label = match ports.as_str() {
+        _ if is_other => format!("other {word}"),
+        "1-65535" => word.clone(),
+        ports => format!("{word}/{ports}"),
+    };
     let source_ports = (!is_from_anywhere && !is_other).then(|| ranges(&origins));
     if let Some(from) = &source_ports {
         label += &format!(" from port {from}");
