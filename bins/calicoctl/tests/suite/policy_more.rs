@@ -196,6 +196,10 @@ fn no_sort_of_traffic_is_passed_over() {
             "{action: Allow, protocol: TCP, source: {ports: ['1:511']}}",
         ),
         (
+            "{action: Allow, protocol: TCP, destination: {ports: ['80:90']}}",
+            "{action: Deny, protocol: TCP, source: {ports: ['1:1023']}, destination: {ports: [85]}}, {action: Allow, protocol: TCP, destination: {ports: ['81:95']}}",
+        ),
+        (
             "{action: Allow, protocol: TCP, destination: {ports: ['8000:9000']}}",
             "{action: Deny, protocol: TCP, destination: {ports: [8500]}}, {action: Allow, protocol: TCP, destination: {ports: ['8000:9000']}}",
         ),

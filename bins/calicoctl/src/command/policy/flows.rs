@@ -334,12 +334,21 @@ impl Flows {
             traffic.iter().filter(|(own, _)| *own == family).map(|(_, sample)| *sample).collect()
         };
         let told = |found: &BTreeSet<usize>, family, suffix: &str| {
-            let all = self.samples.iter().filter(|sample| sample.is_of(family)).count();
-            if found.len() == all && all > 1 {
+            let all = |place: &usize| self.samples.get(*place).is_some_and(|sample| sample.is_of(family));
+            let all: BTreeSet<usize> = (0..self.samples.len()).filter(all).collect();
+            let listed = |places: &mut dyn Iterator<Item = &usize>| {
+                samples::words(places.filter_map(|place| self.samples.get(*place)))
+            };
+            let missing: BTreeSet<usize> = all.difference(found).copied().collect();
+            if all.len() > 1 && missing.is_empty() {
                 return vec![format!("all traffic{suffix}")];
             }
-            let labels = found.iter().filter_map(|sample| self.samples.get(*sample));
-            labels.map(|sample| format!("{}{suffix}", sample.label)).collect()
+            // Whichever is shorter.
+            let (named, others) = (listed(&mut found.iter()), listed(&mut missing.iter()));
+            if others.len() + 1 < named.len() {
+                return vec![format!("all traffic{suffix} but {}", others.join(" and "))];
+            }
+            named.into_iter().map(|word| format!("{word}{suffix}")).collect()
         };
         let (over_v4, over_v6) = (of(Family::V4), of(Family::V6));
         let mut words = told(&over_v4, Family::V4, "");

@@ -33,6 +33,8 @@ pub(super) struct Sample {
     /// What it is called.
     pub(super) label: String,
     protocol: String,
+    /// Ports, where it is these from any port.
+    intervals: Vec<(u16, u16)>,
     ports: Option<String>,
     source_ports: Option<String>,
     icmp: Option<(u8, u8)>,
@@ -54,6 +56,7 @@ impl Sample {
             traffic,
             label: traffic.to_string(),
             protocol: traffic.protocol(),
+            intervals: traffic.port().map(|port| (port, port)).into_iter().collect(),
             ports,
             source_ports: None,
             icmp: None,
@@ -202,7 +205,8 @@ impl Scene {
                 sorts.entry(sort).or_default().push((*to, *from));
             }
         }
-        let mut found: Vec<_> = sorts.into_values().map(|pairs| sample(protocol, &pairs, sources.0.len())).collect();
+        let parts = sorts.into_values().flat_map(parts);
+        let mut found: Vec<_> = parts.map(|(to, from)| sample(protocol, &to, &from, sources.0.len())).collect();
         found.sort_by_key(|(is_other, first, _)| (*is_other, *first));
         if let [(_, _, only)] = found.as_mut_slice() {
             // Other than none.
@@ -333,48 +337,94 @@ impl Axis {
     }
 }
 
-/// Of alike traffic whether nobody names it, its first port, and one of it.
-fn sample(protocol: u8, pairs: &[(Interval, Interval)], sources: usize) -> (bool, u16, Sample) {
-    let is_other = pairs.iter().any(|(to, from)| !to.is_named && !from.is_named);
-    let mut by_from: BTreeMap<Interval, BTreeSet<Interval>> = BTreeMap::new();
+/// Traffic of one sort in parts of which each is some destinations from some sources, whichever of them.
+fn parts(pairs: Vec<(Interval, Interval)>) -> Vec<(BTreeSet<Interval>, BTreeSet<Interval>)> {
+    let mut by_destination: BTreeMap<Interval, BTreeSet<Interval>> = BTreeMap::new();
     for (to, from) in pairs {
-        by_from.entry(*from).or_default().insert(*to);
+        by_destination.entry(to).or_default().insert(from);
     }
-    let destinations: BTreeSet<Interval> = pairs.iter().map(|(to, _)| *to).collect();
-    let origins: BTreeSet<Interval> = pairs.iter().map(|(_, from)| *from).collect();
+    let mut by_sources: BTreeMap<BTreeSet<Interval>, BTreeSet<Interval>> = BTreeMap::new();
+    for (to, from) in by_destination {
+        by_sources.entry(from).or_default().insert(to);
+    }
+    by_sources.into_iter().map(|(from, to)| (to, from)).collect()
+}
+
+/// Of alike traffic whether nobody names it, its first port, and one of it.
+fn sample(protocol: u8, to: &BTreeSet<Interval>, from: &BTreeSet<Interval>, sources: usize) -> (bool, u16, Sample) {
+    let unnamed = |intervals: &BTreeSet<Interval>| intervals.iter().find(|one| !one.is_named).copied();
+    let other = unnamed(to).zip(unnamed(from));
     let word = name(protocol).to_ascii_lowercase();
-    let is_from_anywhere = by_from.len() == sources;
-    let ports = ranges(&destinations);
+    let (intervals, origins) = (joined(to), joined(from));
+    let ports = ranges(&intervals);
     let mut label = match ports.as_str() {
-        _ if is_other => format!("other {word}"),
+        _ if other.is_some() => format!("other {word}"),
         "1-65535" => word.clone(),
         ports => format!("{word}/{ports}"),
     };
-    let source_ports = (!is_from_anywhere && !is_other).then(|| ranges(&origins));
+    let source_ports = (from.len() < sources && other.is_none()).then(|| ranges(&origins));
     if let Some(from) = &source_ports {
         label += &format!(" from port {from}");
     }
-    let to = destinations.iter().find(|one| is_other && !one.is_named).or_else(|| destinations.first());
-    let to = to.copied().unwrap_or(Interval { first: 1, last: u16::MAX, point: None, is_named: false });
-    // Of those that go to it, the usual source port if it is among them.
-    let mut origins =
-        pairs.iter().filter(|(other, from)| *other == to && (!is_other || !from.is_named)).map(|(_, from)| *from);
-    let usual = origins.clone().find(|from| from.holds(SOURCE_PORT)).map(|_| SOURCE_PORT);
-    let source = usual.or_else(|| origins.next().map(|from| from.first)).unwrap_or(SOURCE_PORT);
-    let traffic = Traffic::Ports { protocol, source, destination: to.first };
-    let ports = (!is_other).then_some(ports);
-    (is_other, to.first, Sample { traffic, label, protocol: word, ports, source_ports, icmp: None })
+    let first = |intervals: &BTreeSet<Interval>| intervals.first().map_or(1, |one| one.first);
+    let destination = other.map_or_else(|| first(to), |(to, _)| to.first);
+    // The usual source port, if it is among them.
+    let is_usual = from.iter().any(|one| one.holds(SOURCE_PORT));
+    let source = if is_usual { SOURCE_PORT } else { first(from) };
+    let traffic = Traffic::Ports { protocol, source, destination };
+    let is_plain = other.is_none() && source_ports.is_none();
+    let intervals = if is_plain { intervals } else { Vec::new() };
+    let ports = other.is_none().then_some(ports);
+    let sample = Sample { traffic, label, protocol: word, intervals, ports, source_ports, icmp: None };
+    (other.is_some(), destination, sample)
 }
 
-/// `80,8000-8080`; neighbours are one.
-fn ranges(intervals: &BTreeSet<Interval>) -> String {
-    let mut joined: Vec<(u16, u16)> = Vec::new();
-    for one in intervals {
-        match joined.last_mut() {
-            Some((_, last)) if last.checked_add(1) == Some(one.first) => *last = one.last,
-            _ => joined.push((one.first, one.last)),
+/// What samples are called together: ports of one protocol next to each other.
+pub(super) fn words<'s>(samples: impl Iterator<Item = &'s Sample>) -> Vec<String> {
+    let mut words = Vec::new();
+    let mut pending: Option<(&str, Vec<(u16, u16)>)> = None;
+    let tell = |(protocol, mut intervals): (&str, Vec<(u16, u16)>)| {
+        intervals.sort_unstable();
+        format!("{protocol}/{}", ranges(&join(intervals.into_iter())))
+    };
+    for sample in samples {
+        let is_plain = !sample.intervals.is_empty() && sample.label.contains('/');
+        match &mut pending {
+            Some((protocol, intervals)) if is_plain && *protocol == sample.protocol => {
+                intervals.extend(&sample.intervals);
+            }
+            _ => {
+                words.extend(pending.take().map(tell));
+                if is_plain {
+                    pending = Some((&sample.protocol, sample.intervals.clone()));
+                } else {
+                    words.push(sample.label.clone());
+                }
+            }
         }
     }
+    words.extend(pending.map(tell));
+    words
+}
+
+fn joined(intervals: &BTreeSet<Interval>) -> Vec<(u16, u16)> {
+    join(intervals.iter().map(|one| (one.first, one.last)))
+}
+
+/// Neighbours are one.
+fn join(intervals: impl Iterator<Item = (u16, u16)>) -> Vec<(u16, u16)> {
+    let mut joined: Vec<(u16, u16)> = Vec::new();
+    for (first, last) in intervals {
+        match joined.last_mut() {
+            Some((_, end)) if end.checked_add(1) == Some(first) => *end = last,
+            _ => joined.push((first, last)),
+        }
+    }
+    joined
+}
+
+/// `80,8000-8080`
+fn ranges(intervals: &[(u16, u16)]) -> String {
     let text = |(first, last): &(u16, u16)| if first == last { first.to_string() } else { format!("{first}-{last}") };
-    joined.iter().map(text).collect::<Vec<_>>().join(",")
+    intervals.iter().map(text).collect::<Vec<_>>().join(",")
 }
