@@ -1,6 +1,7 @@
 //! `policy`: what policy does to flows, asked of a datastore or of files, and what a change would do.
 
 mod ask;
+mod axis;
 mod change;
 mod classes;
 mod diff;

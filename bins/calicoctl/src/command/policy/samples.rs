@@ -11,6 +11,7 @@ use calico_core::net::{Family, PortRange};
 use calico_core::resource::Icmp;
 use serde_json::{Value, json};
 
+use super::axis::{Axis, Interval, join, joined, parts, ranges};
 use super::model::Model;
 use super::steps::put;
 use super::traffic::{SOURCE_PORT, Traffic, has_ports, name};
@@ -125,9 +126,9 @@ struct Atom {
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
-struct Side {
-    ports: Vec<PortRange>,
-    not_ports: Vec<PortRange>,
+pub(super) struct Side {
+    pub(super) ports: Vec<PortRange>,
+    pub(super) not_ports: Vec<PortRange>,
     names: Vec<SetId>,
 }
 
@@ -205,8 +206,8 @@ impl Scene {
                 sorts.entry(sort).or_default().push((*to, *from));
             }
         }
-        let parts = sorts.into_values().flat_map(parts);
-        let mut found: Vec<_> = parts.map(|(to, from)| sample(protocol, &to, &from, sources.0.len())).collect();
+        let found = sorts.into_values().flat_map(parts);
+        let mut found: Vec<_> = found.map(|(to, from)| sample(protocol, &to, &from, sources.0.len())).collect();
         found.sort_by_key(|(is_other, first, _)| (*is_other, *first));
         if let [(_, _, only)] = found.as_mut_slice() {
             // Other than none.
@@ -293,63 +294,6 @@ struct Sort {
     matches: Vec<bool>,
 }
 
-/// Ports next to each other that nothing tells apart.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Interval {
-    first: u16,
-    last: u16,
-    point: Option<u16>,
-    /// Whether a rule or setting names them.
-    is_named: bool,
-}
-
-impl Interval {
-    const fn holds(self, port: u16) -> bool {
-        self.first <= port && port <= self.last
-    }
-}
-
-/// All ports, cut where anything begins or ends.
-#[derive(Debug)]
-struct Axis(Vec<Interval>);
-
-impl Axis {
-    fn of<'s>(sides: impl Iterator<Item = &'s Side>, points: BTreeSet<u16>) -> Self {
-        let ranges: BTreeSet<(u16, u16)> = sides
-            .flat_map(|side| side.ports.iter().chain(&side.not_ports))
-            .map(|range| (PortRange::min(*range), PortRange::max(*range)))
-            .chain(points.iter().map(|port| (*port, *port)))
-            .collect();
-        let after = |port: u16| port.checked_add(1);
-        let mut cuts: BTreeSet<u16> =
-            ranges.iter().flat_map(|(first, last)| [Some(*first), after(*last)]).flatten().collect();
-        cuts.remove(&0);
-        cuts.insert(1);
-        let firsts: Vec<u16> = cuts.into_iter().collect();
-        let lasts = firsts.iter().skip(1).map(|next| next - 1).chain([u16::MAX]);
-        let interval = |(first, last): (u16, u16)| Interval {
-            first,
-            last,
-            point: points.contains(&first).then_some(first),
-            is_named: ranges.iter().any(|(from, to)| (*from..=*to).contains(&first)),
-        };
-        Self(firsts.iter().copied().zip(lasts).map(interval).collect())
-    }
-}
-
-/// Traffic of one sort in parts of which each is some destinations from some sources, whichever of them.
-fn parts(pairs: Vec<(Interval, Interval)>) -> Vec<(BTreeSet<Interval>, BTreeSet<Interval>)> {
-    let mut by_destination: BTreeMap<Interval, BTreeSet<Interval>> = BTreeMap::new();
-    for (to, from) in pairs {
-        by_destination.entry(to).or_default().insert(from);
-    }
-    let mut by_sources: BTreeMap<BTreeSet<Interval>, BTreeSet<Interval>> = BTreeMap::new();
-    for (to, from) in by_destination {
-        by_sources.entry(from).or_default().insert(to);
-    }
-    by_sources.into_iter().map(|(from, to)| (to, from)).collect()
-}
-
 /// Of alike traffic whether nobody names it, its first port, and one of it.
 fn sample(protocol: u8, to: &BTreeSet<Interval>, from: &BTreeSet<Interval>, sources: usize) -> (bool, u16, Sample) {
     let unnamed = |intervals: &BTreeSet<Interval>| intervals.iter().find(|one| !one.is_named).copied();
@@ -405,26 +349,4 @@ pub(super) fn words<'s>(samples: impl Iterator<Item = &'s Sample>) -> Vec<String
     }
     words.extend(pending.map(tell));
     words
-}
-
-fn joined(intervals: &BTreeSet<Interval>) -> Vec<(u16, u16)> {
-    join(intervals.iter().map(|one| (one.first, one.last)))
-}
-
-/// Neighbours are one.
-fn join(intervals: impl Iterator<Item = (u16, u16)>) -> Vec<(u16, u16)> {
-    let mut joined: Vec<(u16, u16)> = Vec::new();
-    for (first, last) in intervals {
-        match joined.last_mut() {
-            Some((_, end)) if end.checked_add(1) == Some(first) => *end = last,
-            _ => joined.push((first, last)),
-        }
-    }
-    joined
-}
-
-/// `80,8000-8080`
-fn ranges(intervals: &[(u16, u16)]) -> String {
-    let text = |(first, last): &(u16, u16)| if first == last { first.to_string() } else { format!("{first}-{last}") };
-    intervals.iter().map(text).collect::<Vec<_>>().join(",")
 }
