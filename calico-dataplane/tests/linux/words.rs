@@ -56,7 +56,7 @@ fn ports_lead_where_their_range_says() {
             let others = to_port(UDP, 5012).then(Verdict::Drop);
             network.chains(vec![target, base(ChainType::Filter, Hook::Forward, 0, vec![look_up, others])]).await;
             let pod = udp(&network.pod, POD, 6000);
-            let send = |number: u8, port| pod.send_to(&[number], to(SERVER, port)).unwrap();
+            let send = |number: u8, port| assert_eq!(pod.send_to(&[number], to(SERVER, port)).unwrap(), 1);
             let last = udp(&network.server, SERVER, 5020);
             for (number, port, passes) in [
                 (1, 5000 + width, true),
