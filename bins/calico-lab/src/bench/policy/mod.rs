@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 
 use calico_core::net::InterfaceName;
 use calico_core::render::TABLE;
-use calico_core::table::{Datum, Element, ElementData, ElementDelta};
+use calico_core::table::{Datum, Element, ElementData, ElementDelta, Table};
 use calico_dataplane::netns::{Netns, Request, RouteSocket, VethEnd};
 use serde_json::Value;
 
@@ -167,14 +167,18 @@ fn script(elements: &[ElementDelta], number: u16) -> String {
     let mut text = String::new();
     for change in elements {
         for element in &change.added {
-            text.push_str(&format!(
-                "add element inet {TABLE} {} {{ {} }}\n",
-                change.set,
-                element_text(element, number)
-            ));
+            let (family, set) = (family(change.set.table()), &change.set);
+            text.push_str(&format!("add element {family} {TABLE} {set} {{ {} }}\n", element_text(element, number)));
         }
     }
     text
+}
+
+const fn family(table: Table) -> &'static str {
+    match table {
+        Table::Arp => "arp",
+        _ => "inet",
+    }
 }
 
 fn element_text(element: &Element, number: u16) -> String {
