@@ -152,6 +152,64 @@ fn folded_rules() {
     golden("rules-folded", &Delta { chains_set: delta.chains_set, ..Delta::default() });
 }
 
+/// Policies by the dozen: single ports by one look-up, ranges, other protocols, some about everything; then one changes its port.
+#[test]
+fn segments() {
+    let about = |number: u16| {
+        let destination = ActiveEntity { ports: vec![ports(8000 + number, 8000 + number)], ..ActiveEntity::default() };
+        match number {
+            3 => rule(Action::Pass),
+            5 => ActiveRule { protocol: Some(6), ..rule(Action::Deny) },
+            7 => ActiveRule { protocol: Some(1), ..rule(Action::Allow) },
+            8 => ActiveRule { protocol: Some(17), destination, ..rule(Action::Deny) },
+            _ => ActiveRule { protocol: Some(6), destination, ..rule(Action::Allow) },
+        }
+    };
+    let names: Vec<String> = (0..12).map(|number| format!("p{number}")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let told = |(number, name): (u16, &&str)| Event::PolicySet { id: policy(name), rules: rules(vec![about(number)]) };
+    let mut events: Vec<Event> = (0..).zip(&names).map(told).collect();
+    events.push(endpoint("a", "calia", &["10.0.0.1/32"], &stack(&names)));
+    let mut renderer = Renderer::new(RenderConfig { counters: false, ..RenderConfig::default() });
+    let delta = handle(&mut renderer, &events);
+    golden("segments", &Delta { chains_set: delta.chains_set, ..Delta::default() });
+    let moved = Event::PolicySet { id: policy("p4"), rules: rules(vec![about(99)]) };
+    golden("segments-changed", &handle(&mut renderer, &[moved]));
+}
+
+/// However many endpoints and stacks have it, a policy that changes is one chain more, and a few where it speaks of other ports.
+#[test]
+fn a_change_of_a_policy_stays_small() {
+    let about = |action, port| {
+        let destination = ActiveEntity { ports: vec![ports(port, port)], ..ActiveEntity::default() };
+        rules(vec![ActiveRule { protocol: Some(6), destination, ..rule(action) }])
+    };
+    let names: Vec<String> = (0..200).map(|number| format!("common-{number:03}")).collect();
+    let mut renderer = Renderer::new(RenderConfig::default());
+    let own = |number: usize| format!("own-{number}");
+    let policies = (0..).zip(names.iter().cloned().chain((0..50).map(own)));
+    let mut events: Vec<Event> = policies
+        .map(|(port, name)| Event::PolicySet { id: policy(&name), rules: about(Action::Allow, port) })
+        .collect();
+    // Fifty stacks that have all but one of their policies in common.
+    for number in 0..50 {
+        let own = own(number);
+        let stack = stack(&names.iter().map(String::as_str).chain([own.as_str()]).collect::<Vec<_>>());
+        events.push(endpoint(&own, &format!("cali{number}"), &[], &stack));
+    }
+    let before = handle(&mut renderer, &events);
+    let count = |start: &str| before.chains_set.iter().filter(|chain| chain.name.as_str().starts_with(start)).count();
+    assert!((1..60).contains(&count("segment-")), "{} segments", count("segment-"));
+    let change = |renderer: &mut Renderer, event| {
+        let delta = handle(renderer, &[event]);
+        delta.chains_set.len() + delta.chains_removed.len()
+    };
+    let set = |action, port| Event::PolicySet { id: policy("common-100"), rules: about(action, port) };
+    assert_eq!(change(&mut renderer, set(Action::Deny, 100)), 1, "the same port");
+    assert_eq!(change(&mut renderer, set(Action::Deny, 9999)), 2, "another port: the policy and its segment");
+    assert!(change(&mut renderer, set(Action::Deny, 101)) <= 4, "one that another policy has");
+}
+
 #[test]
 fn further_sources_share_a_chain() {
     let mut renderer = Renderer::new(RenderConfig { allow_spoofed_sources: true, ..RenderConfig::default() });

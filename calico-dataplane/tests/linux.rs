@@ -24,6 +24,7 @@ mod linux {
     mod rendered;
     mod restart;
     mod robust;
+    mod segments;
     mod settings;
     mod tampering;
     mod verdicts;

@@ -14,6 +14,9 @@ pub struct PortRange {
 }
 
 impl PortRange {
+    /// Every port there can be.
+    pub const ALL: Self = Self { min: 0, max: u16::MAX };
+
     /// A range, if it is not empty. The API accepts no port 0; kernel fields do, so it is allowed here.
     pub fn new(min: u16, max: u16) -> Option<Self> {
         (min <= max).then_some(Self { min, max })

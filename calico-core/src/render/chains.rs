@@ -1,7 +1,7 @@
 //! Chains by use: one exists while something refers to it.
 //!
-//! A policy's chain exists while a stack refers to it, a stack's while an endpoint does. So an event costs what it changes, and nothing
-//! that is unused reaches the kernel.
+//! A policy's chain exists while a stack refers to it, as does a segment's; a stack's while an endpoint does. So an event costs what it
+//! changes, and nothing that is unused reaches the kernel.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
@@ -9,12 +9,14 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use super::action::Context;
+use super::footprint::Footprint;
 use super::names::Direction;
 use super::owner::{Layer, Owner};
 use super::pending::Pending;
+use super::segment::{self, Way};
 use super::stack::{self, Course};
 use super::{RenderConfig, rule};
-use crate::calc::event::{ActiveRules, Stack};
+use crate::calc::event::{ActiveRules, PolicyId, Stack};
 use crate::table::{Chain, ChainName, Delta, Rule, Verdict};
 
 /// All that events may change: settings and chains on one side, the delta with its places on the other.
@@ -23,11 +25,33 @@ pub(super) struct Chains {
     pub(super) config: RenderConfig,
     pub(super) pending: Pending,
     rules: BTreeMap<Owner, Arc<ActiveRules>>,
-    /// Number of stacks that refer to a chain of rules.
-    rule_chains: BTreeMap<(Owner, Direction, Layer), usize>,
+    rule_chains: BTreeMap<RuleKey, RuleChain>,
+    segments: BTreeMap<ChainName, Segment>,
     stacks: BTreeMap<ChainName, Counted<(Arc<Stack>, Course)>>,
     /// Chains that several may bring along, equal under one name.
     shared: BTreeMap<ChainName, usize>,
+}
+
+type RuleKey = (Owner, Direction, Layer);
+
+/// A chain of rules.
+#[derive(Debug)]
+struct RuleChain {
+    /// Number of stacks that refer to it.
+    users: usize,
+    footprint: Footprint,
+    /// Those in which it stands.
+    segments: BTreeSet<ChainName>,
+}
+
+#[derive(Debug)]
+struct Segment {
+    policies: Vec<PolicyId>,
+    way: Way,
+    /// Number of stacks that refer to it.
+    users: usize,
+    /// Chains that it shares with other segments.
+    lists: Vec<ChainName>,
 }
 
 #[derive(Debug)]
@@ -43,6 +67,7 @@ impl Chains {
             pending: Pending::default(),
             rules: BTreeMap::new(),
             rule_chains: BTreeMap::new(),
+            segments: BTreeMap::new(),
             stacks: BTreeMap::new(),
             shared: BTreeMap::new(),
         }
@@ -58,13 +83,20 @@ impl Chains {
         let first = (owner.clone(), Direction::Ingress, Layer::Filter);
         let last = (owner, Direction::Egress, Layer::Raw);
         let used: Vec<_> = self.rule_chains.range(first..=last).map(|(key, _)| key.clone()).collect();
-        for (owner, direction, layer) in used {
-            self.write_rules(&owner, direction, layer, delta);
+        for key in used {
+            let footprint = self.write_rules(&key.0, key.1, key.2, delta);
+            let Some(known) = self.rule_chains.get_mut(&key).filter(|known| known.footprint != footprint) else {
+                continue;
+            };
+            known.footprint = footprint;
+            for name in known.segments.clone() {
+                self.write_segment(&name, delta);
+            }
         }
     }
 
     /// Rules that are not known are a drop: a reference into the void fails closed, but for those that never decide.
-    fn write_rules(&mut self, owner: &Owner, direction: Direction, layer: Layer, delta: &mut Delta) {
+    fn write_rules(&mut self, owner: &Owner, direction: Direction, layer: Layer, delta: &mut Delta) -> Footprint {
         let rules = self.rules.get(owner);
         let tier = rules.and_then(|rules| rules.tier.as_deref());
         let context = Context { config: &self.config, owner, tier, direction, layer };
@@ -74,7 +106,59 @@ impl Chains {
             (None, _) if owner.is_staged() => Vec::new(),
             (None, _) => vec![Rule { verdict: Some(Verdict::Drop), ..Rule::default() }],
         };
+        let footprint = Footprint::of(&rules);
         self.pending.set_chain(Chain { name: owner.chain(direction, layer), base: None, rules }, delta);
+        footprint
+    }
+
+    /// Writes the chain of a segment anew, and what it leads to.
+    fn write_segment(&mut self, name: &ChainName, delta: &mut Delta) {
+        let Some(segment) = self.segments.get(name) else { return };
+        let unknown = Footprint::default();
+        let footprint = |policy: &PolicyId| {
+            let known = self.rule_chains.get(&rule_key(policy, segment.way));
+            known.map_or(&unknown, |known| &known.footprint)
+        };
+        let footprints: Vec<&Footprint> = segment.policies.iter().map(footprint).collect();
+        let (chain, lists) = segment::render(&segment.policies, &footprints, segment.way);
+        let names = lists.iter().map(|list| list.name.clone()).collect();
+        lists.into_iter().for_each(|list| self.take_chain(list, delta));
+        self.pending.set_chain(chain, delta);
+        let before = self.segments.get_mut(name).map(|segment| core::mem::replace(&mut segment.lists, names));
+        before.into_iter().flatten().for_each(|list| self.drop_chain(list, delta));
+    }
+
+    fn take_segment(&mut self, policies: &[PolicyId], way: Way, delta: &mut Delta) {
+        let name = segment::name(policies, way);
+        if let Some(known) = self.segments.get_mut(&name) {
+            known.users += 1;
+            return;
+        }
+        for policy in policies {
+            if let Some(chain) = self.rule_chains.get_mut(&rule_key(policy, way)) {
+                chain.segments.insert(name.clone());
+            }
+        }
+        let segment = Segment { policies: policies.to_vec(), way, users: 1, lists: Vec::new() };
+        self.segments.insert(name.clone(), segment);
+        self.write_segment(&name, delta);
+    }
+
+    fn drop_segment(&mut self, policies: &[PolicyId], way: Way, delta: &mut Delta) {
+        let name = segment::name(policies, way);
+        let Some(known) = self.segments.get_mut(&name) else { return };
+        known.users -= 1;
+        if known.users > 0 {
+            return;
+        }
+        let Some(gone) = self.segments.remove(&name) else { return };
+        for policy in policies {
+            if let Some(chain) = self.rule_chains.get_mut(&rule_key(policy, way)) {
+                chain.segments.remove(&name);
+            }
+        }
+        self.pending.remove_chain(name, delta);
+        gone.lists.into_iter().for_each(|list| self.drop_chain(list, delta));
     }
 
     pub(super) fn take_stack(&mut self, stack: &Arc<Stack>, course: Course, delta: &mut Delta) -> ChainName {
@@ -85,13 +169,15 @@ impl Chains {
         }
         for key in rule_chains(stack, course) {
             match self.rule_chains.get_mut(&key) {
-                Some(users) => *users += 1,
+                Some(known) => known.users += 1,
                 None => {
-                    self.write_rules(&key.0, key.1, key.2, delta);
-                    self.rule_chains.insert(key, 1);
+                    let footprint = self.write_rules(&key.0, key.1, key.2, delta);
+                    self.rule_chains.insert(key, RuleChain { users: 1, footprint, segments: BTreeSet::new() });
                 }
             }
         }
+        let way = course.way(&self.config);
+        segments(stack).for_each(|policies| self.take_segment(policies, way, delta));
         self.pending.set_chain(stack::render(stack, course, &self.config), delta);
         self.stacks.insert(name.clone(), Counted { value: (Arc::clone(stack), course), users: 1 });
         name
@@ -107,10 +193,12 @@ impl Chains {
         }
         let Some(gone) = self.stacks.remove(&name) else { return };
         self.pending.remove_chain(name, delta);
+        let way = course.way(&self.config);
+        segments(&gone.value.0).for_each(|policies| self.drop_segment(policies, way, delta));
         for key in rule_chains(&gone.value.0, gone.value.1) {
-            let Some(users) = self.rule_chains.get_mut(&key) else { continue };
-            *users -= 1;
-            if *users == 0 {
+            let Some(known) = self.rule_chains.get_mut(&key) else { continue };
+            known.users -= 1;
+            if known.users == 0 {
                 self.rule_chains.remove(&key);
                 self.pending.remove_chain(key.0.chain(key.1, key.2), delta);
             }
@@ -158,13 +246,21 @@ impl Written {
 }
 
 /// The chains of rules of a stack, each once, however often the stack names it.
-fn rule_chains(stack: &Stack, course: Course) -> BTreeSet<(Owner, Direction, Layer)> {
+fn rule_chains(stack: &Stack, course: Course) -> BTreeSet<RuleKey> {
     let policies = stack.tiers.iter().flat_map(|tier| &tier.policies).map(|id| Owner::Policy(id.clone()));
     let profiles = stack.profiles.iter().filter(|_| course.closed).map(|id| Owner::Profile(id.clone()));
-    let layer = |owner: &Owner| if owner.is_staged() { Layer::Filter } else { course.layer };
-    policies
-        .chain(profiles)
-        .map(|owner| (layer(&owner), owner))
-        .map(|(layer, owner)| (owner, course.direction, layer))
-        .collect()
+    policies.chain(profiles).map(|owner| owner_key(owner, course.direction, course.layer)).collect()
+}
+
+fn rule_key(policy: &PolicyId, way: Way) -> RuleKey {
+    owner_key(Owner::Policy(policy.clone()), way.direction, way.layer)
+}
+
+fn owner_key(owner: Owner, direction: Direction, layer: Layer) -> RuleKey {
+    let layer = if owner.is_staged() { Layer::Filter } else { layer };
+    (owner, direction, layer)
+}
+
+fn segments(stack: &Stack) -> impl Iterator<Item = &[PolicyId]> {
+    stack.tiers.iter().flat_map(|tier| segment::cut(&tier.policies)).filter(|piece| segment::is_segment(piece))
 }

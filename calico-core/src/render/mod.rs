@@ -13,6 +13,7 @@
 //! workload-egress    conntrack, encapsulation; iifname vmap @from-workload {interface: goto egress-…}; drop
 //! to-workload        conntrack; oifname vmap @to-workload {interface: goto ingress-…}; drop
 //! egress-…, ingress-…    one for each distinct stack: its tiers, its profiles, drop; behind `open-`, one that ends without a decision
+//! segment-…, policies-…    of a tier with many policies: by protocol and port, those that can match (`segment`)
 //! policy-in/…, policy-out/…, profile-in/…, profile-out/…    the rules
 //! ```
 //!
@@ -47,7 +48,8 @@
 //!
 //! Invariants: no chain belongs to an endpoint (chains follow the number of distinct policies and stacks, an endpoint is elements), but those
 //! that hold what its limits have counted;
-//! a change of members is a change of elements and never of a chain; only chains that something refers to exist; a `cali*` interface that nobody
+//! a change of members is a change of elements and never of a chain; a change of rules is one of their chain, and of the segments in which their
+//! policy stands if it speaks of other protocols or ports than before; only chains that something refers to exist; a `cali*` interface that nobody
 //! announced finds no element and is dropped; before anything is known fail-safe ports are open, as no host endpoint is known either; names are
 //! functions of content, so they survive restarts; an event costs what it changes, whatever its delta has gathered already.
 //!
@@ -57,12 +59,14 @@
 
 mod action;
 mod arp;
+mod candidates;
 mod chains;
 mod config;
 mod endpoint;
 mod failsafe;
 mod floating;
 mod fold;
+mod footprint;
 mod host_chains;
 mod hosts;
 mod names;
@@ -73,6 +77,7 @@ mod pending;
 mod place;
 mod qos;
 mod rule;
+mod segment;
 mod set;
 mod skeleton;
 mod stack;

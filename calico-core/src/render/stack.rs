@@ -9,6 +9,7 @@ use super::RenderConfig;
 use super::action::end_of_stack;
 use super::names::{Direction, stack_chain};
 use super::owner::{Layer, Owner};
+use super::segment::{self, Way};
 use super::words::{mark, marked};
 use crate::calc::event::{ProfileId, Stack, StackTier};
 use crate::resource::DefaultAction;
@@ -24,6 +25,12 @@ pub(super) struct Course {
     pub(super) closed: bool,
 }
 
+impl Course {
+    pub(super) const fn way(self, config: &RenderConfig) -> Way {
+        Way { direction: self.direction, layer: self.layer, pass: config.mark_mask.pass() }
+    }
+}
+
 /// Name of a stack's chain: equal stacks have one name, and others another. Names of stored objects are free text, so line ends in
 /// them are escaped: no name can pass for two.
 pub(super) fn name(stack: &Stack, course: Course) -> ChainName {
@@ -31,9 +38,7 @@ pub(super) fn name(stack: &Stack, course: Course) -> ChainName {
     for tier in &stack.tiers {
         let action = if tier.default_action == DefaultAction::Pass { "pass" } else { "deny" };
         text.push_str(&format!("tier {} {action}\n", tier.name.escape_debug()));
-        for policy in &tier.policies {
-            text.push_str(&format!("policy {}\n", policy.0.to_string().escape_debug()));
-        }
+        tier.policies.iter().for_each(|policy| segment::describe(&mut text, policy));
     }
     stack.profiles.iter().for_each(|profile| text.push_str(&format!("profile {}\n", profile.0.escape_debug())));
     let open = if course.closed { "" } else { "open-" };
@@ -51,7 +56,8 @@ pub(super) fn render(stack: &Stack, course: Course, config: &RenderConfig) -> Ch
 }
 
 fn tier_rules(tier: &StackTier, course: Course, config: &RenderConfig) -> Vec<Rule> {
-    let pass = config.mark_mask.pass();
+    let way = course.way(config);
+    let pass = way.pass;
     let enforces = tier.policies.iter().any(|policy| !policy.is_staged());
     let mut rules = Vec::new();
     if enforces {
@@ -60,12 +66,12 @@ fn tier_rules(tier: &StackTier, course: Course, config: &RenderConfig) -> Vec<Ru
     }
     // Before the first that may pass, nothing has.
     let mut may_have_passed = false;
-    for policy in &tier.policies {
-        let owner = Owner::Policy(policy.clone());
-        let matches = if may_have_passed { vec![marked(pass, false)] } else { Vec::new() };
-        let verdict = Some(Verdict::Jump(owner.chain(course.direction, course.layer)));
-        rules.push(Rule { matches, verdict, ..Rule::default() });
-        may_have_passed |= !owner.is_staged();
+    for piece in segment::cut(&tier.policies) {
+        if segment::is_segment(piece) {
+            rules.push(segment::ask_segment(piece, way, &mut may_have_passed));
+        } else {
+            rules.extend(segment::ask(piece.iter(), way, &mut may_have_passed));
+        }
     }
     if enforces && tier.default_action != DefaultAction::Pass {
         let end = denied("DP", Some(&tier.name), format!("end of tier {}", tier.name), course, config);

@@ -3,6 +3,7 @@
 mod cluster;
 mod cni;
 mod coverage;
+mod crowd;
 mod random;
 mod scale;
 mod selector;

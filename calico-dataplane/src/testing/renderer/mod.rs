@@ -82,4 +82,6 @@ impl Subject<'_> {
 }
 
 #[cfg(test)]
+mod segments;
+#[cfg(test)]
 mod tests;

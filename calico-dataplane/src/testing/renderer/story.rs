@@ -95,11 +95,18 @@ impl<'a> Story<'a> {
     pub(super) fn go_on(&mut self, round: usize) {
         self.what = format!("seed {}, round {round}", self.seed);
         let mut flushes = Vec::new();
+        if round == 0 && self.is_crowded() {
+            for _ in 0..40 {
+                let update = self.generator.crowd();
+                self.take(Change::Object(update));
+            }
+        }
         for _ in 0..=self.generator.random.below(3) {
             for _ in 0..=self.generator.random.below(48) {
-                let change = match self.generator.random.chance(5) {
-                    true => Change::Object(self.pool()),
-                    false => self.generator.change(),
+                let change = match self.generator.random.below(100) {
+                    0..5 => Change::Object(self.pool()),
+                    5..50 if self.is_crowded() => Change::Object(self.generator.crowd()),
+                    _ => self.generator.change(),
                 };
                 self.take(change);
             }
@@ -107,6 +114,11 @@ impl<'a> Story<'a> {
         }
         self.follow(&flushes);
         self.check_routes();
+    }
+
+    /// Of four stories one has so many policies that they are asked by the dozen.
+    const fn is_crowded(&self) -> bool {
+        self.seed % 4 == 2
     }
 
     fn take(&mut self, change: Change) {

@@ -1,0 +1,107 @@
+//! Real packets past many policies, of which a segment asks only those that name their port.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use calico_core::calc::event::{
+    ActiveEndpoint, ActiveEntity, ActiveRule, ActiveRules, EndpointId, Event, PolicyId, ProfileId, Stack, StackTier,
+};
+use calico_core::net::PortRange;
+use calico_core::render::{PolicyRenderer, RenderConfig, Renderer};
+use calico_core::resource::{Action, DefaultAction, Kind, ResourceKey};
+use calico_core::table::Delta;
+
+use super::fixture::run;
+use super::network::*;
+
+const POLICIES: u16 = 60;
+const ACTIONS: [Action; 3] = [Action::Allow, Action::Deny, Action::Pass];
+/// Only the last policy is about it.
+const OTHER: u16 = 9000;
+
+/// Each is about one to three ports, and the last one about all.
+fn rule(number: u16) -> ActiveRule {
+    let first = 7000 + number;
+    let ports = vec![PortRange::new(first, first + number % 3).unwrap()];
+    let is_last = number + 1 == POLICIES;
+    ActiveRule {
+        action: if is_last { Action::Allow } else { ACTIONS[usize::from(number % 4 % 3)] },
+        family: None,
+        protocol: Some(UDP),
+        not_protocol: None,
+        icmp: None,
+        not_icmp: None,
+        source: ActiveEntity::default(),
+        destination: ActiveEntity { ports: if is_last { Vec::new() } else { ports }, ..ActiveEntity::default() },
+    }
+}
+
+fn passes(port: u16) -> bool {
+    let about = |rule: &ActiveRule| rule.destination.ports.iter().all(|range| range.contains(port));
+    let rule = (0..POLICIES).map(rule).find(about).unwrap();
+    // The profile allows what a policy has passed on.
+    rule.action != Action::Deny
+}
+
+fn policy(number: u16) -> PolicyId {
+    PolicyId(ResourceKey::cluster(Kind::GlobalNetworkPolicy, &format!("p{number}")))
+}
+
+fn events() -> Vec<Event> {
+    let rules = |ingress| Arc::new(ActiveRules { tier: None, ingress, egress: Vec::new() });
+    let mut events: Vec<Event> =
+        (0..POLICIES).map(|number| Event::PolicySet { id: policy(number), rules: rules(vec![rule(number)]) }).collect();
+    let all = ActiveRule { protocol: None, ..rule(POLICIES - 1) };
+    let profile = ProfileId("all".into());
+    events.push(Event::ProfileSet { id: profile.clone(), rules: rules(vec![all]) });
+    let policies = (0..POLICIES).map(policy).collect();
+    let tier = StackTier { name: "default".into(), policies, default_action: DefaultAction::Deny };
+    let endpoint = ActiveEndpoint {
+        interface: NEAR.parse().unwrap(),
+        mac: None,
+        addresses: Vec::new(),
+        allowed_sources: Vec::new(),
+        floating: Vec::new(),
+        qos: None,
+        ingress: Arc::new(Stack { tiers: vec![tier], profiles: vec![profile] }),
+        egress: Arc::default(),
+    };
+    let id = EndpointId(ResourceKey::namespaced(Kind::WorkloadEndpoint, "one", "pod"));
+    events.push(Event::EndpointSet { id, endpoint: Arc::new(endpoint) });
+    events
+}
+
+/// How often the rule of a policy has matched.
+fn hits(number: u16) -> String {
+    let listing = run("nft", &format!("list chain inet calico-dataplane policy-in/gnp/p{number}"));
+    let (_, behind) = listing.split_once("counter packets ").unwrap();
+    behind.split(' ').next().unwrap().to_owned()
+}
+
+#[test]
+fn packets_meet_the_policies_that_name_their_port() {
+    in_network(async |mut network| {
+        let mut renderer = Renderer::new(RenderConfig::default());
+        let mut delta = renderer.skeleton();
+        events().iter().for_each(|event| renderer.handle(event, &mut delta));
+        let segments = delta.chains_set.iter().filter(|chain| chain.name.as_str().starts_with("segment-")).count();
+        assert!(segments > 0);
+        network.apply(Delta { settings: Vec::new(), ..delta }).await;
+        let server = udp(&network.server, SERVER, 6000);
+        let send = |port| assert_eq!(server.send_to(&[1], SocketAddr::new(POD.parse().unwrap(), port)).unwrap(), 1);
+        let last = udp(&network.pod, POD, OTHER);
+        let (mut let_through, mut dropped) = (0, 0);
+        for port in 6999..7000 + POLICIES + 3 {
+            let pod = udp(&network.pod, POD, port);
+            send(port);
+            send(OTHER);
+            next(&last);
+            pod.set_nonblocking(true).unwrap();
+            assert_eq!(pod.recv(&mut [0]).is_ok(), passes(port), "port {port}");
+            *if passes(port) { &mut let_through } else { &mut dropped } += 1;
+        }
+        assert!(let_through > 10 && dropped > 10);
+        // Ports 7002 to 7004 are the last one's too, but who stands before it was about 7002 already.
+        assert_eq!([0, 1, 2].map(hits), ["1", "2", "2"]);
+    });
+}
