@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::net::IpAddr;
 use std::pin::Pin;
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use calico_core::connection::{Connection, RouteQuery, Routes};
@@ -26,7 +27,8 @@ use crate::DataplaneError;
 /// - Carrying out a delta twice is harmless: what exists already with the same content, and the absence of what is to be removed,
 ///   are no errors.
 /// - Nothing is flushed on start, on exit or on drop.
-/// - [`next_change`](Dataplane::next_change) never reports our own writes as changes.
+/// - [`next_change`](Dataplane::next_change) never reports our own writes as changes. What it says of an object is no older than the
+///   call, so a write that comes after it is not contradicted.
 /// - [`remove_workload`](Dataplane::remove_workload) begins at once and holds nothing of the dataplane: what it gives may be awaited
 ///   beside other calls, by any task. Both ends are gone when it is ready. Absence is success, and so is an interface that is no
 ///   workload's by its kind: it is left alone. The removal is reported as a change, like any that others make.
@@ -120,8 +122,18 @@ pub struct Observed {
     pub addresses: BTreeMap<InterfaceName, BTreeSet<IpAddr>>,
 }
 
+/// Some objects of our tables, all as they were at one moment; none for one that is not there.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[expect(clippy::exhaustive_structs, reason = "backends build it with literals; the reconciler takes in every part")]
+pub struct ObservedObjects {
+    /// Chains.
+    pub chains: BTreeMap<ChainName, Option<ObservedChain>>,
+    /// Sets and maps.
+    pub sets: BTreeMap<SetName, Option<ObservedSet>>,
+}
+
 /// A chain as found.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(clippy::exhaustive_structs, reason = "backends build it with literals")]
 pub struct ObservedChain {
     /// Where it hangs.
@@ -222,7 +234,9 @@ pub enum HostChange {
         /// Whether it is there now.
         present: bool,
     },
-    /// Somebody touched one of our tables: observe again.
+    /// Somebody touched these chains and sets of our tables, which are now this.
+    Objects(Arc<ObservedObjects>),
+    /// Somebody touched one of our tables, or more of it than is worth naming: observe again.
     Ruleset,
     /// Notifications were lost: observe again.
     Overrun,

@@ -22,6 +22,8 @@ mod quiet;
 pub mod reconcile;
 pub mod recording;
 #[cfg(feature = "linux")]
+mod suspicion;
+#[cfg(feature = "linux")]
 mod sysctl;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
@@ -29,8 +31,8 @@ pub mod testing;
 pub mod workload;
 
 pub use backend::{
-    ApplyReport, Dataplane, HostChange, LinkState, Listing, Observed, ObservedChain, ObservedSet, Pick, Removal,
-    RouteFailure, Tracked, TrackedName, Tracking, Ways,
+    ApplyReport, Dataplane, HostChange, LinkState, Listing, Observed, ObservedChain, ObservedObjects, ObservedSet,
+    Pick, Removal, RouteFailure, Tracked, TrackedName, Tracking, Ways,
 };
 pub use error::DataplaneError;
 #[cfg(feature = "linux")]

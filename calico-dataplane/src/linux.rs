@@ -12,10 +12,11 @@ use calico_core::table::Delta;
 use crate::conntrack::Connections;
 use crate::conntrack::beside::Beside;
 use crate::netlink::Routing;
-use crate::netlink::monitor::Monitor;
+use crate::netlink::monitor::{Monitor, News};
 use crate::netns::{Netns, NetnsError};
 use crate::nftables::Ruleset;
 use crate::quiet;
+use crate::suspicion;
 use crate::sysctl::Settings;
 use crate::workload;
 use crate::{ApplyReport, Dataplane, DataplaneError, HostChange, Listing, Observed, Pick, Removal, TrackedName, Ways};
@@ -135,11 +136,21 @@ impl Dataplane for LinuxDataplane {
     }
 
     async fn next_change(&mut self) -> Result<HostChange, DataplaneError> {
-        self.monitor.next().await.map_err(|source| DataplaneError::Kernel {
-            operation: "read",
-            object: "netlink notifications".into(),
-            source,
-        })
+        loop {
+            let news = self.monitor.next().await.map_err(|source| DataplaneError::Kernel {
+                operation: "read",
+                object: "netlink notifications".into(),
+                source,
+            })?;
+            match news {
+                News::Change(change) => return Ok(change),
+                News::Touched => {
+                    if let Some(change) = suspicion::look(&mut self.ruleset, &mut self.monitor) {
+                        return Ok(change);
+                    }
+                }
+            }
+        }
     }
 
     fn remove_workload(&mut self, interface: InterfaceName) -> Removal {

@@ -26,6 +26,7 @@ mod linux {
     mod robust;
     mod segments;
     mod settings;
+    mod suspicion;
     mod tampering;
     mod verdicts;
     mod words;

@@ -57,6 +57,13 @@ impl<K: Ord + Clone, V: PartialEq> Tracker<K, V> {
         self.update(key, |entry| entry.observed = value);
     }
 
+    /// Takes note of what one object was found to be. Says whether it was as it should be, and is not any more.
+    pub fn observe(&mut self, key: K, value: Option<V>) -> bool {
+        let before = self.is_settled(&key);
+        self.set_observed(key.clone(), value);
+        before && !self.is_settled(&key)
+    }
+
     /// Takes a whole look at the host: what is not in it is absent. Says what was as it should be, and is not any more.
     pub fn observe_all<I: IntoIterator<Item = (K, V)>>(
         &mut self,

@@ -12,6 +12,7 @@ enum Step {
     Desire(u8, u8),
     Drop(u8),
     Observe(u8, Option<u8>),
+    Find(u8, Option<u8>),
     Snapshot(BTreeMap<u8, u8>),
 }
 
@@ -21,6 +22,7 @@ fn step() -> impl Strategy<Value = Step> {
         (key.clone(), value.clone()).prop_map(|(k, v)| Step::Desire(k, v)),
         key.clone().prop_map(Step::Drop),
         (key.clone(), proptest::option::of(value.clone())).prop_map(|(k, v)| Step::Observe(k, v)),
+        (key.clone(), proptest::option::of(value.clone())).prop_map(|(k, v)| Step::Find(k, v)),
         proptest::collection::btree_map(key, value, 0..4).prop_map(Step::Snapshot),
     ]
 }
@@ -42,6 +44,15 @@ proptest! {
                 }
                 Step::Observe(key, value) => {
                     tracker.set_observed(key, value);
+                    match value {
+                        Some(value) => observed.insert(key, value),
+                        None => observed.remove(&key),
+                    };
+                }
+                Step::Find(key, value) => {
+                    let wanted = desired.get(&key);
+                    let undone = wanted == observed.get(&key) && wanted != value.as_ref();
+                    prop_assert_eq!(tracker.observe(key, value), undone);
                     match value {
                         Some(value) => observed.insert(key, value),
                         None => observed.remove(&key),

@@ -1,9 +1,12 @@
-//! Planted faults of netlink, for tests of what comes after: one plan for each thread.
+//! Planted faults of netlink, for tests of what comes after, and a record of what is listed: one of each for each thread.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::io;
 
 use nix::errno::Errno;
+
+use super::wire::{find, read_text};
+use crate::nftables::uapi::{GET_ELEMENT, GET_RULE};
 
 /// What goes wrong, at a request counted from zero.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,6 +23,7 @@ pub enum Fault {
 thread_local! {
     static PLAN: Cell<Option<Fault>> = const { Cell::new(None) };
     static REQUESTS: Cell<usize> = const { Cell::new(0) };
+    static LISTED: RefCell<Option<Vec<String>>> = const { RefCell::new(None) };
 }
 
 /// Plans for the calling thread, and counts its requests anew.
@@ -31,6 +35,18 @@ pub fn plan(fault: Option<Fault>) {
 /// Requests of the calling thread since its last plan.
 pub fn requests() -> usize {
     REQUESTS.get()
+}
+
+/// From now on it is recorded of which objects of nf_tables the calling thread lists rules or elements. Gives what was recorded so far.
+pub fn record_listed() -> Vec<String> {
+    LISTED.replace(Some(Vec::new())).unwrap_or_default()
+}
+
+/// Takes note of a request for a list.
+pub(crate) fn listed(kind: u16, body: &[u8]) {
+    let of_nf_tables = [GET_RULE, GET_ELEMENT].contains(&kind);
+    let object = body.get(4..).filter(|_| of_nf_tables).and_then(|attributes| find(attributes, 2)).and_then(read_text);
+    LISTED.with_borrow_mut(|listed| listed.iter_mut().for_each(|all| all.extend(object.map(str::to_owned))));
 }
 
 /// To be asked before each request; whether its answers are lost.

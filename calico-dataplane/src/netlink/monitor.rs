@@ -17,8 +17,7 @@ use tokio::io::unix::AsyncFd;
 use super::link::Links;
 use super::wire::{Message, REPLACE, messages};
 use super::{address, link, neighbor, readiness, route, socket};
-use crate::nftables::decode::is_ours;
-use crate::nftables::uapi::NEW_GENERATION;
+use crate::nftables::{Extent, Touched};
 use crate::{HostChange, LinkState, LinuxConfig};
 
 use calico_core::net::InterfaceName;
@@ -46,6 +45,17 @@ struct Translator {
     config: LinuxConfig,
     links: Links,
     queue: VecDeque<HostChange>,
+    /// Objects of our tables that others touched, to be looked at when they are asked for.
+    touched: Touched,
+}
+
+/// What was heard.
+#[derive(Debug)]
+pub(crate) enum News {
+    /// A change, whole.
+    Change(HostChange),
+    /// That [objects](Monitor::touched) were touched.
+    Touched,
 }
 
 /// A socket that joins the runtime when it is first waited for, so that opening needs none.
@@ -62,7 +72,7 @@ impl Monitor {
             ruleset: subscribe(NETLINK_NETFILTER, &[GROUP_NFTABLES], ruleset_port)?,
             routing: subscribe(NETLINK_ROUTE, &GROUPS_ROUTE, routing_port)?,
             buffer: vec![0; BUFFER],
-            state: Translator { config, links: Links::default(), queue: VecDeque::new() },
+            state: Translator { config, links: Links::default(), queue: VecDeque::new(), touched: Touched::default() },
             muted: false,
         })
     }
@@ -92,15 +102,32 @@ impl Monitor {
         self.state.push(Some(HostChange::Overrun));
     }
 
-    /// The next change. Cancel safe: what was read is queued before anything is waited for.
-    pub(crate) async fn next(&mut self) -> io::Result<HostChange> {
+    /// Takes in what the kernel has already told of nf_tables. Then these are the objects that were touched, but where a change that says
+    /// more is [next](Self::next).
+    pub(crate) fn touched(&mut self) -> io::Result<&Touched> {
+        if let Some(socket) = self.ruleset.socket() {
+            read(socket, &mut self.buffer, &mut self.state, Translator::ruleset)?;
+        }
+        Ok(&self.state.touched)
+    }
+
+    /// The objects that were touched were looked at.
+    pub(crate) fn forget_touched(&mut self) {
+        self.state.touched = Touched::default();
+    }
+
+    /// What is next. Cancel safe: what was read is queued before anything is waited for.
+    pub(crate) async fn next(&mut self) -> io::Result<News> {
         if self.muted {
             self.unmute()?;
             self.missed();
         }
         loop {
             if let Some(change) = self.state.queue.pop_front() {
-                return Ok(change);
+                return Ok(News::Change(change));
+            }
+            if !self.state.touched.is_empty() {
+                return Ok(News::Touched);
             }
             let Self { ruleset, routing, buffer, state, .. } = self;
             let (ruleset, routing) = (ruleset.wait()?, routing.wait()?);
@@ -200,7 +227,11 @@ impl Translator {
     }
 
     fn ruleset(&mut self, message: Message<'_>) -> Option<HostChange> {
-        (message.kind != NEW_GENERATION && is_ours(message.body)).then_some(HostChange::Ruleset)
+        if self.touched.note(message) != Extent::Everything {
+            return None;
+        }
+        self.touched = Touched::default();
+        Some(HostChange::Ruleset)
     }
 
     fn routing(&mut self, message: Message<'_>) -> Option<HostChange> {

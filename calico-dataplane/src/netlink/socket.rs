@@ -116,6 +116,8 @@ impl RequestSocket {
             let mut writer = wire::Writer::default();
             writer.message(kind, wire::REQUEST | wire::DUMP, sequence, &body);
             let request = writer.finish().ok_or(Errno::EMSGSIZE)?;
+            #[cfg(any(test, feature = "testing"))]
+            super::faults::listed(kind, request.get(16..).unwrap_or_default());
             let mut interrupted = false;
             let mut outcome = None;
             self.exchange(&request, |message| {

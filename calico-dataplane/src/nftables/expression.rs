@@ -7,7 +7,7 @@ use calico_core::net::Family;
 use calico_core::table::{RateLimit, Reject, Verdict};
 
 use super::uapi::{LIST_ITEM, data};
-use crate::netlink::wire::Writer;
+use crate::netlink::wire::{Writer, attributes, find, read_text};
 
 const NAME: u16 = 1;
 const BODY: u16 = 2;
@@ -350,6 +350,14 @@ impl<'a> Expressions<'a> {
             w.nest(BODY, body);
         });
     }
+}
+
+/// The name of the chain that a listed rule leads to by a verdict of its own, which is its last expression.
+pub(crate) fn target(expressions: &[u8]) -> Option<&str> {
+    let (_, last) = attributes(expressions).last()?;
+    find(last, NAME).and_then(read_text).filter(|name| *name == "immediate")?;
+    let verdict = find(find(find(last, BODY)?, 2)?, data::VERDICT)?;
+    find(verdict, data::VERDICT_CHAIN).and_then(read_text)
 }
 
 /// `NFPROTO_IPV4`, `NFPROTO_IPV6`.

@@ -11,12 +11,13 @@ use calico_core::table::{BaseChain, ChainName, Datum, Delta, Element, SetDecl, S
 use netlink_sys::protocols::NETLINK_NETFILTER;
 use nix::errno::Errno;
 
-use super::decode::{Chains, Elements, Sets};
+use super::decode::{ChainListing, Chains, Elements, Sets};
 use super::encode::{Dialect, Subject, Transaction, encode, has_ruleset, probe_destroy};
-use super::uapi::{self, TABLE, element, generation, set, title};
+use super::touched::Touched;
+use super::uapi::{self, TABLE, chain, element, generation, set, title};
 use crate::netlink::socket::RequestSocket;
-use crate::netlink::wire::{ERROR, REQUEST, Writer, find, read_be32};
-use crate::{DataplaneError, ObservedChain, ObservedSet};
+use crate::netlink::wire::{ERROR, Message, REQUEST, Writer, find, read_be32};
+use crate::{DataplaneError, ObservedChain, ObservedObjects, ObservedSet};
 
 /// How often a refused transaction is adapted.
 const ATTEMPTS: usize = 4;
@@ -28,6 +29,8 @@ const LISTINGS: usize = 10;
 pub(crate) struct Ruleset {
     socket: RequestSocket,
     destroy: bool,
+    /// Chains as last seen or written, by which one that lost its name is missed.
+    known: BTreeSet<ChainName>,
     /// Chains that hang in a hook as last seen or written (none: in one that we do not know), for the kernel moves none in place
     /// and quietly leaves it hanging when asked for a plain chain.
     hanging: BTreeMap<ChainName, Option<BaseChain>>,
@@ -49,7 +52,8 @@ type Refusal<'a> = (i32, Subject<'a>);
 impl Ruleset {
     pub(crate) fn open() -> Result<Self, DataplaneError> {
         let socket = RequestSocket::open(NETLINK_NETFILTER).map_err(kernel("open a socket", &"netfilter netlink"))?;
-        let mut ruleset = Self { socket, destroy: false, hanging: BTreeMap::new(), kinds: BTreeMap::new() };
+        let mut ruleset =
+            Self { socket, destroy: false, known: BTreeSet::new(), hanging: BTreeMap::new(), kinds: BTreeMap::new() };
         let probe = probe_destroy(ruleset.socket.reserve(0))?;
         ruleset.destroy = ruleset.send(&probe)?.is_empty();
         Ok(ruleset)
@@ -104,6 +108,7 @@ impl Ruleset {
 
     fn list_once(&mut self) -> Result<Listing, DataplaneError> {
         let mut listing = Listing::default();
+        self.known.clear();
         self.hanging.clear();
         self.kinds.clear();
         for table in Table::ALL {
@@ -116,56 +121,134 @@ impl Ruleset {
     }
 
     fn list_table(&mut self, table: Table, flags: u32, listing: &mut Listing) -> Result<(), DataplaneError> {
-        let mut chains = self.chains(table)?;
-        if flags & uapi::table::DORMANT != 0 {
-            // Nothing in a dormant table is run: what hangs at a hook is not as we wrote it, and writing it wakes the table.
-            for found in chains.values_mut().filter(|found| found.chain.base.is_some()) {
-                found.chain.fingerprint = None;
-            }
-        }
-        let hanging = chains.iter().filter(|(_, found)| found.hangs);
-        self.hanging.extend(hanging.map(|(name, found)| (name.clone(), found.chain.base)));
-        listing.chains.extend(chains.into_iter().map(|(name, found)| (name, found.chain)));
+        let dormant = flags & uapi::table::DORMANT != 0;
+        let chains = self.chains(table)?;
+        let chains = self.with_rules(chains)?;
+        listing.chains.extend(chains.into_iter().map(|(name, found)| {
+            let chain = self.chain_found(&name, found, dormant);
+            (name, chain)
+        }));
         for (name, decl) in self.sets(table)? {
-            let elements = decl.as_ref().map(|decl| self.elements(decl)).transpose()?.flatten();
-            // A set with an element that we cannot say is as foreign as one with a key that we cannot say.
-            let decl = decl.filter(|_| elements.is_some());
-            self.kinds.extend(decl.as_ref().map(|decl| (name.clone(), decl.kind)));
-            listing.sets.insert(name, ObservedSet { decl, elements: elements.unwrap_or_default() });
+            let set = self.set_found(&name, decl)?;
+            listing.sets.insert(name, set);
         }
         Ok(())
     }
 
-    fn chains(&mut self, table: Table) -> Result<BTreeMap<ChainName, super::decode::ChainListing>, DataplaneError> {
-        let mut chains: Chains = self
-            .socket
-            .dump(
-                uapi::GET_CHAIN,
-                |w| header(w, table),
-                |chains: &mut Chains, message| {
-                    chains.add_chain(message.body);
-                },
-            )
-            .map_err(kernel("list the chains", &title(table)))?;
-        // Chain by chain: to go on with a list of all rules, the kernel counts its way through those that it has told.
+    /// Reads the named objects; none where others may have been touched as well. Who renames a chain takes along whatever leads to it, of
+    /// which nothing is told: so a known one is missing, or an unknown one is led to.
+    pub(crate) fn look_at(&mut self, touched: &Touched) -> Result<Option<ObservedObjects>, DataplaneError> {
+        let mut seen = ObservedObjects::default();
+        for table in Table::ALL {
+            if touched.renamed.contains(&table) {
+                let present: BTreeSet<_> = self.chains(table)?.names().into_iter().collect();
+                let mut known = self.known.iter().filter(|name| name.table() == table);
+                if known.any(|name| !present.contains(name) && !touched.chains.contains(name)) {
+                    return Ok(None);
+                }
+            }
+            let flags = self.table_flags(table)?;
+            let dormant = flags.is_some_and(|flags| flags & uapi::table::DORMANT != 0);
+            for name in touched.chains.iter().filter(|name| name.table() == table) {
+                let found = self.chain(name)?;
+                let found = self.with_rules(found)?.remove(name);
+                if found.as_ref().is_some_and(|found| found.is_led_to && !self.known.contains(name)) {
+                    return Ok(None);
+                }
+                if found.is_none() {
+                    self.known.remove(name);
+                    self.hanging.remove(name);
+                }
+                let chain = found.map(|found| self.chain_found(name, found, dormant));
+                seen.chains.insert(name.clone(), chain);
+            }
+        }
+        for name in &touched.sets {
+            self.kinds.remove(name);
+            let decl = self.set(name)?;
+            let set = decl.map(|decl| self.set_found(name, decl)).transpose()?;
+            seen.sets.insert(name.clone(), set);
+        }
+        Ok(Some(seen))
+    }
+
+    /// Takes note of a chain that was read.
+    fn chain_found(&mut self, name: &ChainName, mut found: ChainListing, dormant: bool) -> ObservedChain {
+        self.known.insert(name.clone());
+        match found.hangs {
+            true => self.hanging.insert(name.clone(), found.chain.base),
+            false => self.hanging.remove(name),
+        };
+        if dormant && found.chain.base.is_some() {
+            // Nothing in a dormant table is run: what hangs at a hook is not as we wrote it, and writing it wakes the table.
+            found.chain.fingerprint = None;
+        }
+        found.chain
+    }
+
+    /// Reads what a set with this declaration holds, and takes note of it.
+    fn set_found(&mut self, name: &SetName, decl: Option<SetDecl>) -> Result<ObservedSet, DataplaneError> {
+        let elements = decl.as_ref().map(|decl| self.elements(decl)).transpose()?.flatten();
+        // A set with an element that we cannot say is as foreign as one with a key that we cannot say.
+        let decl = decl.filter(|_| elements.is_some());
+        self.kinds.extend(decl.as_ref().map(|decl| (name.clone(), decl.kind)));
+        Ok(ObservedSet { decl, elements: elements.unwrap_or_default() })
+    }
+
+    /// The chains of a table, without their rules.
+    fn chains(&mut self, table: Table) -> Result<Chains, DataplaneError> {
+        let collect = |chains: &mut Chains, message: Message<'_>| {
+            chains.add_chain(message.body);
+        };
+        self.socket
+            .dump(uapi::GET_CHAIN, |w| header(w, table), collect)
+            .map_err(kernel("list the chains", &title(table)))
+    }
+
+    /// A chain, if it is there, without its rules.
+    fn chain(&mut self, name: &ChainName) -> Result<Chains, DataplaneError> {
+        let request = |w: &mut Writer| {
+            w.text(chain::TABLE, TABLE);
+            w.text(chain::NAME, name.as_str());
+        };
+        let read = |body: &[u8]| {
+            let mut chains = Chains::default();
+            chains.add_chain(body);
+            Some(chains)
+        };
+        let found = self.ask(uapi::GET_CHAIN, name.table(), request, read);
+        absent_or(found).map(Option::unwrap_or_default).map_err(kernel("look for chain", name))
+    }
+
+    /// Reads the rules of chains. Chain by chain: to go on with a list of all rules, the kernel counts its way through those that it has told.
+    fn with_rules(&mut self, mut chains: Chains) -> Result<BTreeMap<ChainName, ChainListing>, DataplaneError> {
         for name in chains.names() {
-            let rules = self
-                .socket
-                .dump(
-                    uapi::GET_RULE,
-                    |w| {
-                        header(w, table);
-                        w.text(uapi::rule::TABLE, TABLE);
-                        w.text(uapi::rule::CHAIN, name.as_str());
-                    },
-                    |rules: &mut Chains, message| {
-                        rules.add_rule(message.body);
-                    },
-                )
-                .map_err(kernel("list the rules", &title(table)))?;
-            chains.take_rules(rules);
+            let request = |w: &mut Writer| {
+                header(w, name.table());
+                w.text(uapi::rule::TABLE, TABLE);
+                w.text(uapi::rule::CHAIN, name.as_str());
+            };
+            let collect = |rules: &mut Chains, message: Message<'_>| {
+                rules.add_rule(message.body);
+            };
+            let rules = self.socket.dump(uapi::GET_RULE, request, collect);
+            chains.take_rules(rules.map_err(kernel("list the rules of chain", &name))?);
         }
         Ok(chains.finish())
+    }
+
+    /// The declaration of a set, if it is there; none where it is none that we would write.
+    fn set(&mut self, name: &SetName) -> Result<Option<Option<SetDecl>>, DataplaneError> {
+        let request = |w: &mut Writer| {
+            w.text(set::TABLE, TABLE);
+            w.text(set::NAME, name.as_str());
+        };
+        let read = |body: &[u8]| {
+            let mut sets = Sets::default();
+            sets.add(body);
+            sets.finish().remove(name)
+        };
+        absent_or(self.ask(uapi::GET_SET, name.table(), request, read)).map_err(kernel("look for set", name))
     }
 
     fn sets(&mut self, table: Table) -> Result<BTreeMap<SetName, Option<SetDecl>>, DataplaneError> {
@@ -173,7 +256,7 @@ impl Ruleset {
             header(w, table);
             w.text(set::TABLE, TABLE);
         };
-        let collect = |sets: &mut Sets, message: crate::netlink::wire::Message<'_>| {
+        let collect = |sets: &mut Sets, message: Message<'_>| {
             sets.add(message.body);
         };
         self.socket
@@ -188,7 +271,7 @@ impl Ruleset {
             w.text(element::LIST_TABLE, TABLE);
             w.text(element::LIST_SET, decl.name.as_str());
         };
-        let collect = |elements: &mut Elements, message: crate::netlink::wire::Message<'_>| {
+        let collect = |elements: &mut Elements, message: Message<'_>| {
             elements.add(message.body);
         };
         let elements = self.socket.dump(uapi::GET_ELEMENT, request, collect);
@@ -200,10 +283,7 @@ impl Ruleset {
         let flags =
             |body: &[u8]| Some(find(body.get(4..)?, uapi::table::FLAGS).and_then(read_be32).unwrap_or_default());
         let answer = self.ask(uapi::GET_TABLE, table, |w| w.text(uapi::table::NAME, TABLE), flags);
-        match answer {
-            Err(error) if error.raw_os_error() == Some(Errno::ENOENT as i32) => Ok(None),
-            answer => answer.map_err(kernel("look for", &title(table))),
-        }
+        absent_or(answer).map_err(kernel("look for", &title(table)))
     }
 
     /// The generation, of which all notifications are out: a transaction raises it before it notifies, and lets no other begin until it
@@ -316,9 +396,11 @@ impl Ruleset {
             self.kinds.insert(decl.name.clone(), decl.kind);
         }
         for name in &delta.chains_removed {
+            self.known.remove(name);
             self.hanging.remove(name);
         }
         for chain in &delta.chains_set {
+            self.known.insert(chain.name.clone());
             match chain.base {
                 Some(base) => self.hanging.insert(chain.name.clone(), Some(base)),
                 None => self.hanging.remove(&chain.name),
@@ -366,6 +448,14 @@ fn causes(refusals: &[Refusal<'_>]) -> (BTreeSet<ChainName>, bool) {
         }
     }
     (chains, absent)
+}
+
+/// That something is not there is an answer.
+fn absent_or<T>(answer: io::Result<Option<T>>) -> io::Result<Option<T>> {
+    match answer {
+        Err(error) if error.raw_os_error() == Some(Errno::ENOENT as i32) => Ok(None),
+        answer => answer,
+    }
 }
 
 fn header(w: &mut Writer, table: Table) {

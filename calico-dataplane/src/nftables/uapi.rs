@@ -50,6 +50,8 @@ pub(crate) const NEW_GENERATION: u16 = SUBSYSTEM | 15;
 pub(crate) const GET_GENERATION: u16 = SUBSYSTEM | 16;
 /// Removals for which absence is no error; since Linux 6.3.
 pub(crate) const DESTROY_TABLE: u16 = SUBSYSTEM | 26;
+pub(crate) const DESTROY_CHAIN: u16 = SUBSYSTEM | 27;
+pub(crate) const DESTROY_RULE: u16 = SUBSYSTEM | 28;
 pub(crate) const DESTROY_SET: u16 = SUBSYSTEM | 29;
 pub(crate) const DESTROY_ELEMENT: u16 = SUBSYSTEM | 30;
 
@@ -69,6 +71,8 @@ pub(crate) mod chain {
     pub(crate) const NAME: u16 = 3;
     pub(crate) const HOOK: u16 = 4;
     pub(crate) const POLICY: u16 = 5;
+    /// How many rules are in it, and how many rules and elements lead to it.
+    pub(crate) const USE: u16 = 6;
     pub(crate) const TYPE: u16 = 7;
     pub(crate) const HOOK_NUMBER: u16 = 1;
     pub(crate) const HOOK_PRIORITY: u16 = 2;

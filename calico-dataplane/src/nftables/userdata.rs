@@ -1,8 +1,9 @@
 //! What we store with a rule besides its instructions, in the type-length-value form of `nft`.
 //!
 //! Type 0 is the comment that `nft list` shows; `nft` skips types that it does not know, and so there is room for ours: the
-//! fingerprint of the chain, the rule's place in it and the number of rules there. A chain is unchanged if each of its rules
-//! carries the same fingerprint, its own place and the right number. (Chains have user data too, but the kernel takes it at creation
+//! fingerprint of the chain, the rule's place in it and the number of rules there, and a hash of the name of the chain that it leads to. A
+//! chain is unchanged if each of its rules carries the same fingerprint, its own place and the right number, and leads where it did: who
+//! renames a chain takes along what leads there. (Chains have user data too, but the kernel takes it at creation
 //! only, and a chain is replaced in place.) A chain without rules needs nothing: its whole content is seen.
 
 use calico_core::table::Fingerprint;
@@ -11,7 +12,7 @@ const COMMENT: u8 = 0;
 /// Far from the numbers that `nft` assigns from zero up.
 const SEAL: u8 = 0xca;
 /// Raised when the encoder writes other instructions for the same rule, so that chains of older releases are rewritten.
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 /// `nft` takes comments of 128 octets with their zero.
 const MAX_COMMENT: usize = 127;
 /// Octets of a prefix that goes to a log group.
@@ -26,6 +27,20 @@ pub(crate) struct Seal {
     pub(crate) index: u32,
     /// Number of rules of the chain.
     pub(crate) count: u32,
+    /// Where it leads.
+    pub(crate) target: Target,
+}
+
+/// A hash of the name of the chain that a rule leads to; zero if to none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Target(u32);
+
+impl Target {
+    pub(crate) fn of(name: Option<&str>) -> Self {
+        // FNV-1a.
+        let hash = |hash: u32, byte: &u8| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193);
+        Self(name.map_or(0, |name| name.as_bytes().iter().fold(0x811c_9dc5, hash)))
+    }
 }
 
 /// Writes the user data of a rule.
@@ -39,6 +54,7 @@ pub(crate) fn write(comment: Option<&str>, seal: Seal) -> Vec<u8> {
     value.extend_from_slice(&seal.fingerprint.raw().to_be_bytes());
     value.extend_from_slice(&seal.index.to_be_bytes());
     value.extend_from_slice(&seal.count.to_be_bytes());
+    value.extend_from_slice(&seal.target.0.to_be_bytes());
     push(&mut bytes, SEAL, &value);
     bytes
 }
@@ -59,11 +75,13 @@ fn parse_seal(value: &[u8]) -> Option<Seal> {
     let (version, value) = value.split_first()?;
     let (fingerprint, value) = value.split_first_chunk()?;
     let (index, value) = value.split_first_chunk()?;
-    let (count, rest) = value.split_first_chunk()?;
+    let (count, value) = value.split_first_chunk()?;
+    let (target, rest) = value.split_first_chunk()?;
     (*version == VERSION && rest.is_empty()).then(|| Seal {
         fingerprint: Fingerprint::from_raw(u64::from_be_bytes(*fingerprint)),
         index: u32::from_be_bytes(*index),
         count: u32::from_be_bytes(*count),
+        target: Target(u32::from_be_bytes(*target)),
     })
 }
 
@@ -99,7 +117,12 @@ mod tests {
 
     #[test]
     fn seals_are_read_back_behind_any_comment() {
-        let seal = Seal { fingerprint: Fingerprint::from_raw(0x0123_4567_89ab_cdef), index: 3, count: 9 };
+        let seal = Seal {
+            fingerprint: Fingerprint::from_raw(0x0123_4567_89ab_cdef),
+            index: 3,
+            count: 9,
+            target: Target::of(Some("a")),
+        };
         for comment in [None, Some(""), Some("allow \"web\""), Some(&*"ä".repeat(200))] {
             let bytes = write(comment, seal);
             assert!(bytes.len() <= 256);

@@ -16,7 +16,7 @@ use super::interfaces::Interfaces;
 use super::plan;
 use super::retry::{Object, ReconcileConfig, Retries};
 use crate::denied::Holding;
-use crate::{ApplyReport, DataplaneError, HostChange, LinkState, Observed};
+use crate::{ApplyReport, DataplaneError, HostChange, LinkState, Observed, ObservedChain};
 
 /// Holds what should be beside what is, and hands out what to write.
 ///
@@ -278,8 +278,7 @@ impl Reconciler {
                 undone.extend(objects);
             }
         };
-        let mark = |chain: crate::ObservedChain| ChainMark { base: chain.base, fingerprint: chain.fingerprint };
-        let chains = seen.chains.into_iter().map(|(name, chain)| (name, mark(chain)));
+        let chains = seen.chains.into_iter().map(|(name, chain)| (name, ChainMark::seen(chain)));
         note(&mut self.chains.observe_all(chains).cloned().map(Object::Chain));
         let elements = seen.sets.iter().flat_map(|(name, set)| {
             set.elements.iter().map(|element| ((name.clone(), element.key.clone()), element.data.clone()))
@@ -344,6 +343,7 @@ impl Reconciler {
                     self.expedite_routes_by(interface);
                 }
             }
+            HostChange::Objects(seen) => self.objects_changed(&seen),
             HostChange::Ruleset | HostChange::Overrun => self.look = Look::Wanted,
         }
     }
@@ -606,6 +606,10 @@ impl Reconciler {
 impl ChainMark {
     pub(super) fn of(chain: &Chain) -> Self {
         Self { base: chain.base, fingerprint: Some(chain.fingerprint()) }
+    }
+
+    pub(super) const fn seen(chain: ObservedChain) -> Self {
+        Self { base: chain.base, fingerprint: chain.fingerprint }
     }
 }
 

@@ -25,6 +25,7 @@ mod fights;
 mod interfaces;
 mod links;
 mod machine;
+mod objects;
 mod plan;
 mod retry;
 #[cfg(test)]

@@ -13,8 +13,8 @@ use calico_core::table::{ChainName, Delta, Neighbor, Route, RouteKey, RouteTarge
 
 use super::Ruleset;
 use crate::{
-    ApplyReport, Dataplane, DataplaneError, HostChange, LinkState, Listing, Observed, Pick, Removal, RouteFailure,
-    Tracked, TrackedName, Tracking, Ways,
+    ApplyReport, Dataplane, DataplaneError, HostChange, LinkState, Listing, Observed, ObservedObjects, Pick, Removal,
+    RouteFailure, Tracked, TrackedName, Tracking, Ways,
 };
 
 /// A host in memory. Clones are handles on the same host.
@@ -41,6 +41,8 @@ struct Host {
     applied: Vec<Delta>,
     faults: Faults,
     changes: VecDeque<HostChange>,
+    /// What strangers touched since somebody asked.
+    touched: (BTreeSet<ChainName>, BTreeSet<SetName>),
     waker: Option<Waker>,
 }
 
@@ -192,8 +194,13 @@ impl Recording {
     pub fn tamper(&self, delta: &Delta) -> Result<(), DataplaneError> {
         let mut host = self.host();
         host.ruleset.apply(delta)?;
-        host.tampered.extend(delta.chains_set.iter().map(|chain| chain.name.clone()));
-        host.tell(HostChange::Ruleset);
+        let written: BTreeSet<_> = delta.chains_set.iter().map(|chain| chain.name.clone()).collect();
+        host.touched.0.extend(written.iter().chain(&delta.chains_removed).cloned());
+        let added = delta.sets_added.iter().map(|decl| &decl.name);
+        let changed = delta.elements.iter().map(|change| &change.set);
+        host.touched.1.extend(added.chain(changed).chain(&delta.sets_removed).cloned());
+        host.tampered.extend(written);
+        host.waker.take().into_iter().for_each(Waker::wake);
         Ok(())
     }
 
@@ -249,7 +256,7 @@ impl Dataplane for Recording {
     async fn next_change(&mut self) -> Result<HostChange, DataplaneError> {
         poll_fn(|context| {
             let mut host = self.host();
-            match host.changes.pop_front() {
+            match host.changes.pop_front().or_else(|| host.look_at_touched()) {
                 Some(change) => Poll::Ready(Ok(change)),
                 None => {
                     host.waker = Some(context.waker().clone());
@@ -300,6 +307,20 @@ impl Host {
     fn tell(&mut self, change: HostChange) {
         self.changes.push_back(change);
         self.waker.take().into_iter().for_each(Waker::wake);
+    }
+
+    /// What was touched, as it is when somebody asks.
+    fn look_at_touched(&mut self) -> Option<HostChange> {
+        let (chains, sets) = core::mem::take(&mut self.touched);
+        if chains.is_empty() && sets.is_empty() {
+            return None;
+        }
+        let (mut all_chains, mut all_sets) =
+            (self.ruleset.observed_chains(&self.tampered), self.ruleset.observed_sets());
+        let pick_chain = |name: ChainName| (name.clone(), all_chains.remove(&name));
+        let chains = chains.into_iter().map(pick_chain).collect();
+        let sets = sets.into_iter().map(|name| (name.clone(), all_sets.remove(&name))).collect();
+        Some(HostChange::Objects(Arc::new(ObservedObjects { chains, sets })))
     }
 
     fn apply_ruleset(&mut self, delta: &Delta) -> Result<(), DataplaneError> {

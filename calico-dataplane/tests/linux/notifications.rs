@@ -2,9 +2,9 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::time::Duration;
 
-use calico_core::table::{Delta, Neighbor, Route, RouteClass, RouteKey, RouteTableId, RouteTarget};
+use calico_core::table::{Delta, Neighbor, Route, RouteClass, RouteKey, RouteTableId, RouteTarget, SetName};
 use calico_dataplane::reconcile::{Driver, ReconcileConfig, Reconciler, Step};
-use calico_dataplane::testing::sample;
+use calico_dataplane::testing::sample::{self, arp_set, set_name};
 use calico_dataplane::{Dataplane, HostChange, LinuxDataplane};
 
 use super::fixture::{WORKLOAD, in_namespace, run};
@@ -44,6 +44,12 @@ fn everything() -> Delta {
     Delta { routes_set: vec![route(5), route(6)], neighbors_set: vec![neighbor()], ..sample::delta() }
 }
 
+/// That this set was touched, and nothing else.
+fn only_of(change: HostChange, set: &SetName) {
+    let HostChange::Objects(objects) = change else { panic!("{change:?}") };
+    assert!(objects.chains.is_empty() && objects.sets.keys().eq([set]), "{objects:?}");
+}
+
 #[test]
 fn only_what_others_do_is_reported() {
     in_namespace(async |mut dataplane| {
@@ -53,12 +59,12 @@ fn only_what_others_do_is_reported() {
 
         run("nft", "add table inet other");
         run("nft", "add element inet calico-dataplane hosts4 { 10.9.9.9 }");
-        assert_eq!(next(&mut dataplane).await, HostChange::Ruleset);
+        only_of(next(&mut dataplane).await, &set_name("hosts4"));
 
         run("nft", "add table arp other");
         run("nft", "add chain arp other calico-dataplane");
         run("nft", "add element arp calico-dataplane hosts4 { 10.9.9.9 }");
-        assert_eq!(next(&mut dataplane).await, HostChange::Ruleset);
+        only_of(next(&mut dataplane).await, &arp_set("hosts4"));
 
         run("ip", "route del blackhole 10.65.0.1/32 metric 5");
         assert_eq!(next(&mut dataplane).await, HostChange::Route { key: route(5).key, route: None });
@@ -132,7 +138,8 @@ fn both_tables_are_repaired_and_strangers_left_alone() {
             "flush ruleset arp",
         ] {
             run("nft", command);
-            while tokio::time::timeout(PATIENCE, driver.next_change()).await.unwrap().unwrap() != HostChange::Ruleset {}
+            let of_tables = |change: HostChange| matches!(change, HostChange::Ruleset | HostChange::Objects(_));
+            while !of_tables(tokio::time::timeout(PATIENCE, driver.next_change()).await.unwrap().unwrap()) {}
             while !matches!(driver.step(&clock).await, Step::Idle) {}
             assert!(driver.state().is_settled(), "{command}: {:?}", driver.state().failures().collect::<Vec<_>>());
             assert_eq!(sorted(&listing()), sorted(&wanted), "{command}");

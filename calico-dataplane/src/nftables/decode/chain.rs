@@ -8,13 +8,14 @@ use super::attributes_of;
 use crate::ObservedChain;
 use crate::netlink::wire::{find, read_be32, read_text};
 use crate::nftables::encode::{hook_number, type_name};
+use crate::nftables::expression::target;
 use crate::nftables::uapi::{TABLE, chain, rule};
-use crate::nftables::userdata::{Seal, read_seal};
+use crate::nftables::userdata::{Seal, Target, read_seal};
 
 /// Collects chains and rules.
 #[derive(Debug, Default)]
 pub(crate) struct Chains {
-    bases: BTreeMap<ChainName, Option<FoundBase>>,
+    found: BTreeMap<ChainName, Found>,
     rules: BTreeMap<ChainName, Vec<Option<Seal>>>,
 }
 
@@ -24,6 +25,14 @@ pub(crate) struct ChainListing {
     pub(crate) chain: ObservedChain,
     /// Hangs in a hook, be it one that we know or not.
     pub(crate) hangs: bool,
+    /// Something leads to it.
+    pub(crate) is_led_to: bool,
+}
+
+#[derive(Debug)]
+struct Found {
+    base: Option<FoundBase>,
+    uses: u32,
 }
 
 #[derive(Debug)]
@@ -36,24 +45,26 @@ impl Chains {
     pub(crate) fn add_chain(&mut self, body: &[u8]) -> Option<()> {
         let (table, attributes) = attributes_of(body)?;
         let name = named(table, attributes, chain::TABLE, chain::NAME)?;
-        let found = find(attributes, chain::HOOK).map(|hook| FoundBase {
+        let base = find(attributes, chain::HOOK).map(|hook| FoundBase {
             base: base(table, attributes, hook),
             accepts: find(attributes, chain::POLICY).and_then(read_be32) == Some(chain::ACCEPT),
         });
-        self.bases.insert(name, found);
+        let uses = find(attributes, chain::USE).and_then(read_be32).unwrap_or_default();
+        self.found.insert(name, Found { base, uses });
         Some(())
     }
 
     pub(crate) fn add_rule(&mut self, body: &[u8]) -> Option<()> {
         let (table, attributes) = attributes_of(body)?;
         let name = named(table, attributes, rule::TABLE, rule::CHAIN)?;
-        let seal = find(attributes, rule::USERDATA).and_then(read_seal);
+        let leads = Target::of(find(attributes, rule::EXPRESSIONS).and_then(target));
+        let seal = find(attributes, rule::USERDATA).and_then(read_seal).filter(|seal| seal.target == leads);
         self.rules.entry(name).or_default().push(seal);
         Some(())
     }
 
     pub(crate) fn names(&self) -> Vec<ChainName> {
-        self.bases.keys().cloned().collect()
+        self.found.keys().cloned().collect()
     }
 
     /// Takes over the rules of chains that another collection listed.
@@ -62,7 +73,7 @@ impl Chains {
     }
 
     pub(crate) fn finish(mut self) -> BTreeMap<ChainName, ChainListing> {
-        let listing = |(name, found): (ChainName, Option<FoundBase>)| {
+        let listing = |(name, Found { base: found, uses }): (ChainName, Found)| {
             let seals = self.rules.remove(&name).unwrap_or_default();
             let base = found.as_ref().and_then(|found| found.base);
             let sound = found.as_ref().is_none_or(|found| found.base.is_some() && found.accepts);
@@ -73,16 +84,21 @@ impl Chains {
                 Some((first, _)) => first.filter(|first| unbroken(&seals, *first)).map(|seal| seal.fingerprint),
             };
             let chain = ObservedChain { base, fingerprint };
-            (name, ChainListing { chain, hangs: found.is_some() })
+            let is_led_to = usize::try_from(uses).is_ok_and(|uses| uses > seals.len());
+            (name, ChainListing { chain, hangs: found.is_some(), is_led_to })
         };
-        std::mem::take(&mut self.bases).into_iter().map(listing).collect()
+        std::mem::take(&mut self.found).into_iter().map(listing).collect()
     }
 }
 
 /// Whether the rules are all those of one writing, in order.
 fn unbroken(seals: &[Option<Seal>], first: Seal) -> bool {
     usize::try_from(first.count) == Ok(seals.len())
-        && seals.iter().zip(0..).all(|(seal, index)| *seal == Some(Seal { index, ..first }))
+        && seals.iter().zip(0..).all(|(seal, index)| {
+            seal.is_some_and(|seal| {
+                (seal.fingerprint, seal.index, seal.count) == (first.fingerprint, index, first.count)
+            })
+        })
 }
 
 /// The name of a chain of one of our tables.

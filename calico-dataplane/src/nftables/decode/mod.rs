@@ -21,7 +21,7 @@ pub(crate) use set::{Sets, is_ours};
 const HEADER: usize = 4;
 
 /// The attributes of a message on a family that we have a table of, and which.
-fn attributes_of(body: &[u8]) -> Option<(Table, &[u8])> {
+pub(super) fn attributes_of(body: &[u8]) -> Option<(Table, &[u8])> {
     let (header, attributes) = body.split_first_chunk::<HEADER>()?;
     Some((table_of(header[0])?, attributes))
 }

@@ -8,7 +8,7 @@
 use std::net::IpAddr;
 
 use calico_core::net::{Cidr, Family, PortRange};
-use calico_core::table::{Chain, Field, Match, PORT_PROTOCOLS, Rule, Value, Verdict};
+use calico_core::table::{Chain, ChainName, Field, Match, PORT_PROTOCOLS, Rule, Value, Verdict};
 
 use super::element::{Anonymous, Span};
 use super::field::{address_field, address_place, interface_field, mask_octets, units, value_octets};
@@ -17,7 +17,7 @@ use crate::DataplaneError;
 use crate::netlink::wire::Writer;
 use crate::nftables::expression::{Base, Comparison, Expressions, Fib, Meta, Register, SetReference, family_number};
 use crate::nftables::key::{after, push_address};
-use crate::nftables::userdata::{self, Seal};
+use crate::nftables::userdata::{self, Seal, Target};
 
 const ICMP: u8 = 1;
 const TCP: u8 = 6;
@@ -47,7 +47,8 @@ pub(super) fn rules<'a>(batch: &mut Batch<'a>, chain: &'a Chain) -> Result<(), D
             object: subject.to_string(),
             detail: "its conditions need more than 64 KiB".into(),
         })?;
-        let seal = Seal { fingerprint, index: u32::try_from(index).unwrap_or(u32::MAX), count };
+        let target = Target::of(rule.verdict.as_ref().and_then(Verdict::target).map(ChainName::as_str));
+        let seal = Seal { fingerprint, index: u32::try_from(index).unwrap_or(u32::MAX), count, target };
         batch.rule(chain, index, &expressions, &userdata::write(rule.comment.as_deref(), seal));
     }
     Ok(())

@@ -165,8 +165,14 @@ fn what_a_look_finds_was_undone_unless_an_uplink_went() {
     node.settle();
 
     let open = Chain { rules: Vec::new(), ..chain(&host, "to-workload") };
-    host.tamper(&Delta { chains_set: vec![open], ..Delta::default() }).unwrap();
+    host.tamper(&Delta { chains_set: vec![open.clone()], ..Delta::default() }).unwrap();
+    node.driver.machine().host_change(HostChange::Overrun);
     assert_eq!(looked(&mut node), ["chain to-workload"]);
+    node.settle();
+    host.tamper(&Delta { chains_set: vec![open], ..Delta::default() }).unwrap();
+    assert_eq!(undone(&mut node), ["chain to-workload"], "told by name, no look is needed");
+    let now = node.now;
+    assert!(matches!(ready(node.driver.step(&move || now)).unwrap(), Step::Applied { .. }));
     node.settle();
     host.set_link(uplink, Some(LinkState { index: 2, up: false }));
     host.set_route(learned.key, None);

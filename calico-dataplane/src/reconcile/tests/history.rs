@@ -1,5 +1,7 @@
 //! Whatever happened before, the host ends as a fresh one would.
 
+use calico_core::table::{Datum, Element, ElementDelta, SetName};
+
 use super::*;
 
 #[derive(Debug, Clone)]
@@ -10,6 +12,7 @@ enum Op {
     Members(u8, BTreeSet<u8>),
     Link(u8, Option<u32>),
     Flush,
+    Tamper(u8, Vec<u8>),
     LoseRoute(u8),
     Pass(u16),
     Fail(Vec<u8>),
@@ -26,6 +29,7 @@ fn op() -> impl Strategy<Value = Op> {
         3 => (0..2_u8, proptest::collection::btree_set(0..5_u8, 0..4)).prop_map(|(n, members)| Op::Members(n, members)),
         2 => (1..5_u8, proptest::option::of(1..9_u32)).prop_map(|(n, index)| Op::Link(n, index)),
         1 => Just(Op::Flush),
+        3 => (0..8_u8, few()).prop_map(|(what, members)| Op::Tamper(what, members)),
         4 => (1..5_u8).prop_map(Op::LoseRoute),
         2 => (0..6000_u16).prop_map(Op::Pass),
         1 => few().prop_map(Op::Fail),
@@ -82,6 +86,38 @@ impl World {
     }
 }
 
+/// A stranger changes one object: a chain, a set of addresses, or one of its own making.
+fn tamper(host: &Recording, what: u8, members: &[u8]) {
+    let ruleset = host.ruleset();
+    let (mut chains, mut sets) = (ruleset.chains(), ruleset.sets());
+    let delta = match what % 4 {
+        0 => {
+            let chain = chains.nth(usize::from(what)).map(|chain| Chain { rules: Vec::new(), ..chain.clone() });
+            Delta { chains_set: chain.into_iter().collect(), ..Delta::default() }
+        }
+        1 => {
+            let plain = sets.find(|(decl, _)| decl.kind == SetKind::Hash && decl.key.len() == 1);
+            let address = |n: &u8| Element::member([Datum::Addr([10, 9, 9, *n].into())]);
+            let change = |(decl, elements): (&SetDecl, _)| ElementDelta {
+                set: decl.name.clone(),
+                removed: Iterator::collect(elements),
+                added: members.iter().map(address).collect(),
+            };
+            Delta { elements: plain.map(change).into_iter().collect(), ..Delta::default() }
+        }
+        2 => {
+            let chain = Chain { name: chain_name("foreign"), base: None, rules: Vec::new() };
+            Delta { chains_set: vec![chain], ..Delta::default() }
+        }
+        _ => {
+            let decl = sets.next().map(|(decl, _)| SetDecl { name: SetName::new("foreign").unwrap(), ..decl.clone() });
+            Delta { sets_added: decl.into_iter().collect(), ..Delta::default() }
+        }
+    };
+    // What the kernel would refuse has not happened.
+    let _ = host.tamper(&delta);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
     /// Whatever happens on the way, a node ends where a fresh node on a fresh host ends at once.
@@ -95,6 +131,7 @@ proptest! {
             match op {
                 Op::Link(n, index) => host.set_link(cali(*n), index.and_then(up)),
                 Op::Flush => host.flush_ruleset(),
+                Op::Tamper(what, members) => tamper(&host, *what, members),
                 Op::Pass(millis) => node.now += Duration::from_millis((*millis).into()),
                 Op::LoseRoute(n) => host.set_route(route(*n).key, None),
                 Op::Fail(policies) => {
