@@ -2,10 +2,11 @@
 //!
 //! A policy is active while its selector matches an active endpoint of this host that it has a say about, or while it says that every
 //! node needs it; a profile while an active endpoint names it. In come active endpoints, policies and profiles; out come three sets of
-//! keys whose calculated form must be looked at again.
+//! keys whose calculated form must be looked at again. Policies that cannot match here wait outside the index.
 
 use alloc::collections::BTreeSet;
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 use core::mem;
 
 use hashbrown::HashMap;
@@ -14,14 +15,19 @@ use super::admit::Profile;
 use super::arena::Arena;
 use super::local::Local;
 use super::policy::Policy;
+use super::waiting::{Waiting, Woken};
 use crate::label::{IdSet, Index, Match};
 use crate::resource::ResourceKey;
 use crate::selector::Selector;
 
 /// The node.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Activation {
     index: Index,
+    /// None where all endpoints of the cluster are here: nearly all policies match then.
+    waiting: Option<Waiting>,
+    /// Policies that ceased to match and may have to wait.
+    idle: Vec<u32>,
     /// By the index's key of the item. Which policies an endpoint has, the index says.
     endpoints: Arena<Local>,
     /// By the index's key of the policy's selector.
@@ -64,16 +70,36 @@ struct Named {
 }
 
 impl Activation {
+    /// That of one host, or of all at once.
+    pub(super) fn new(is_cluster: bool) -> Self {
+        Self {
+            index: Index::default(),
+            waiting: (!is_cluster).then(Waiting::default),
+            idle: Vec::new(),
+            endpoints: Arena::default(),
+            policies: Arena::default(),
+            profiles: HashMap::new(),
+            by_tier: HashMap::new(),
+            dirty_items: BTreeSet::new(),
+            dirty: Dirty::default(),
+        }
+    }
+
     pub(super) fn set_endpoint(&mut self, key: &ResourceKey, endpoint: Option<Local>) {
         self.dirty.endpoints.insert(key.clone());
         let Some(endpoint) = endpoint else { return self.remove_endpoint(key) };
         // The new names first, so that a profile named before and after stays active in between.
         endpoint.profiles().for_each(|name| self.refer(name));
+        let woken = self.waiting.as_mut().map(|waiting| waiting.arrive(endpoint.labels(key)));
+        self.wake(woken);
         match self.endpoints.find(key) {
             Some(item) => {
                 self.index.change_item(item, endpoint.labels(key), endpoint.profiles());
                 let Some(held) = self.endpoints.get_mut(item) else { return };
                 let former = mem::replace(held, endpoint);
+                if let Some(waiting) = &mut self.waiting {
+                    waiting.leave(former.labels(key));
+                }
                 former.profiles().for_each(|name| self.unrefer(name));
             }
             None => {
@@ -90,20 +116,22 @@ impl Activation {
         }
         self.index.remove_item(item);
         let Some((_, endpoint)) = self.endpoints.remove(item) else { return };
+        if let Some(waiting) = &mut self.waiting {
+            waiting.leave(endpoint.labels(key));
+        }
         endpoint.profiles().for_each(|name| self.unrefer(name));
     }
 
     pub(super) fn set_policy(&mut self, key: &ResourceKey, policy: Option<(Policy, Selector)>) {
         let known = self.policies.find(key);
+        if let (None, Some(waiting)) = (known, &mut self.waiting) {
+            waiting.remove(key);
+        }
         let Some((policy, selector)) = policy else { return self.remove_policy(known) };
         let kept = known.and_then(|id| Some((id, self.policies.get_mut(id)?)));
         let Some((id, known)) = kept.filter(|(_, known)| known.policy.selects_like(&policy)) else {
             self.remove_policy(known);
-            let id = self.index.add_selector(&selector);
-            if policy.is_needed_everywhere() {
-                self.dirty.policies.insert(key.clone());
-            }
-            return self.policies.insert(id, key.clone(), Known { policy, endpoints: IdSet::default() });
+            return self.add_policy(key, policy, &selector);
         };
         let was_active = known.is_active();
         let former = mem::replace(&mut known.policy, policy);
@@ -122,6 +150,35 @@ impl Activation {
         }
     }
 
+    fn add_policy(&mut self, key: &ResourceKey, policy: Policy, selector: &Selector) {
+        if policy.is_needed_everywhere() {
+            self.dirty.policies.insert(key.clone());
+        } else if let Some(waiting) = self.waiting.as_mut().filter(|waiting| waiting.can_wait(selector)) {
+            return waiting.add(key, policy, selector);
+        }
+        let id = self.index.add_selector(selector);
+        self.policies.insert(id, key.clone(), Known { policy, endpoints: IdSet::default() });
+    }
+
+    fn wake(&mut self, woken: Option<Vec<Woken>>) {
+        for (key, policy, selector) in woken.into_iter().flatten() {
+            self.add_policy(&key, policy, &selector);
+        }
+    }
+
+    /// Lets those wait that ceased to match, if they can.
+    fn rest(&mut self) {
+        for id in mem::take(&mut self.idle) {
+            let Self { policies, waiting: Some(waiting), .. } = self else { return };
+            let idle = policies.get(id).filter(|known| !known.is_active());
+            let selector = idle.zip(policies.key(id)).and_then(|(known, key)| known.policy.selector(key));
+            let Some(selector) = selector.filter(|selector| waiting.can_wait(selector)) else { continue };
+            let Some((key, Known { policy, .. })) = policies.remove(id) else { continue };
+            waiting.add(&key, policy, &selector);
+            self.index.remove_selector(id);
+        }
+    }
+
     fn remove_policy(&mut self, id: Option<u32>) {
         let Some(id) = id else { return };
         let Some((key, known)) = self.policies.remove(id) else { return };
@@ -135,10 +192,10 @@ impl Activation {
 
     pub(super) fn set_profile(&mut self, name: &Arc<str>, profile: Option<Profile>) {
         let named = self.profiles.entry(name.clone()).or_default();
-        named.profile = profile;
+        let former = mem::replace(&mut named.profile, profile);
         if named.references > 0 {
             self.dirty.profiles.insert(name.clone());
-            self.hand_down(name);
+            self.hand_down(name, former.as_ref());
         } else if named.profile.is_none() {
             self.profiles.remove(name);
         }
@@ -167,6 +224,7 @@ impl Activation {
             }
         });
         self.index = index;
+        self.rest();
     }
 
     /// What must be looked at again since the last call.
@@ -221,6 +279,7 @@ impl Activation {
             let policy_view = known.policy.clone();
             self.leave_tier(policy_view.tier(), policy);
             self.touch_policy(policy);
+            self.idle.push(policy);
         }
     }
 
@@ -245,7 +304,7 @@ impl Activation {
         let named = self.profiles.entry(name.clone()).or_default();
         named.references += 1;
         if named.references == 1 {
-            self.hand_down(&name);
+            self.hand_down(&name, None);
             self.dirty.profiles.insert(name);
         }
     }
@@ -257,18 +316,24 @@ impl Activation {
             return;
         }
         self.dirty.profiles.insert(name.into());
-        if named.profile.is_none() {
+        let former = named.profile.clone();
+        if former.is_none() {
             self.profiles.remove(name);
         }
-        self.hand_down(&Arc::from(name));
+        self.hand_down(&Arc::from(name), former.as_ref());
     }
 
-    /// Gives a profile's labels to the index while an endpoint names it: of tens of thousands only those few are held there.
-    fn hand_down(&mut self, name: &Arc<str>) {
+    /// Gives a profile's labels to the index while an endpoint names it: of tens of thousands only those few are held there. Until now it
+    /// gave those of its former version, if there was one that was named.
+    fn hand_down(&mut self, name: &Arc<str>, former: Option<&Profile>) {
         let named = self.profiles.get(name).filter(|named| named.references > 0);
-        let labels =
-            named.and_then(|named| named.profile.as_ref()?.object()).map(|object| &object.spec.labels_to_apply);
-        let pairs = labels.map(|labels| labels.iter().map(|(name, value)| (name.as_str(), value.as_str())));
-        self.index.set_parent(name, pairs);
+        let profile = named.and_then(|named| named.profile.clone());
+        let woken = self.waiting.as_mut().map(|waiting| {
+            let woken = waiting.arrive(profile.iter().flat_map(Profile::labels));
+            waiting.leave(former.into_iter().flat_map(Profile::labels));
+            woken
+        });
+        self.wake(woken);
+        self.index.set_parent(name, profile.as_ref().map(Profile::labels));
     }
 }

@@ -174,6 +174,12 @@ impl HostEndpoint {
 }
 
 impl Profile {
+    /// Labels that it hands down.
+    pub(super) fn labels(&self) -> impl Iterator<Item = (&str, &str)> {
+        let labels = self.object().into_iter().flat_map(|object| &object.spec.labels_to_apply);
+        labels.map(|(name, value)| (name.as_str(), value.as_str()))
+    }
+
     /// The profile that exists without being stored.
     pub(super) fn default_allow() -> Option<Self> {
         Self::new(&Arc::new(Resource::default_allow_profile()))

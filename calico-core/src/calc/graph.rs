@@ -76,7 +76,7 @@ impl Graph {
             dispatch: Dispatch::new(host),
             addresses: Addresses::default(),
             hosts: HostEndpoints::new(host),
-            activation: Activation::default(),
+            activation: Activation::new(host.is_none()),
             order: PolicyOrder::default(),
             sets: IpSets::default(),
             services: Services::default(),
@@ -193,9 +193,7 @@ impl Graph {
     fn set_profile(&mut self, name: &Arc<str>, profile: Option<Profile>) {
         let built_in = || Kind::Profile.is_built_in(name).then(Profile::default_allow).flatten();
         let profile = profile.or_else(built_in);
-        let labels = profile.as_ref().and_then(|one| one.object()).map(|object| &object.spec.labels_to_apply);
-        let pairs = labels.map(|labels| labels.iter().map(|(name, value)| (name.as_str(), value.as_str())));
-        self.sets.set_profile_labels(name, pairs);
+        self.sets.set_profile_labels(name, profile.as_ref().map(Profile::labels));
         self.activation.set_profile(name, profile);
     }
 }

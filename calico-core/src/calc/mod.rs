@@ -41,6 +41,7 @@ mod scope;
 mod sequence;
 mod services;
 mod shared;
+mod waiting;
 
 pub use diagnostic::{Combination, Problem, RuleEffect, RuleFault};
 pub use graph::Graph;

@@ -62,18 +62,28 @@ impl Policy {
             _ => source.clone(),
         };
         let policy = Self(source);
-        let scope = match (policy.spec(), key.namespace()) {
-            (Some(Spec::Namespaced(spec)), Some(namespace)) => scope::network_policy(namespace, spec),
-            (Some(Spec::Global(spec)), None) => scope::global_network_policy(spec),
-            _ => return (None, alloc::vec![Problem::WrongKind]),
-        };
-        match scope {
-            Err((field, error)) => (None, alloc::vec![Problem::Selector { field, error }]),
-            Ok(selector) => {
+        match policy.scope(key) {
+            None => (None, alloc::vec![Problem::WrongKind]),
+            Some(Err((field, error))) => (None, alloc::vec![Problem::Selector { field, error }]),
+            Some(Ok(selector)) => {
                 policy.find_problems(&mut problems);
                 (Some((policy, selector)), problems)
             }
         }
+    }
+
+    /// The endpoints that it selects; none when it is of another kind than its key.
+    fn scope(&self, key: &ResourceKey) -> Option<Result<Selector, scope::Fault>> {
+        match (self.spec()?, key.namespace()) {
+            (Spec::Namespaced(spec), Some(namespace)) => Some(scope::network_policy(namespace, spec)),
+            (Spec::Global(spec), None) => Some(scope::global_network_policy(spec)),
+            _ => None,
+        }
+    }
+
+    /// The endpoints that a policy of that key selects, again: it is not kept.
+    pub(super) fn selector(&self, key: &ResourceKey) -> Option<Selector> {
+        self.scope(key)?.ok()
     }
 
     fn find_problems(&self, problems: &mut Vec<Problem>) {

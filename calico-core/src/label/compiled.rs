@@ -151,6 +151,12 @@ fn demand(node: &Node) -> Option<Demand<'_>> {
     }
 }
 
+/// Labels of which a selector needs one, if it does; of none it can never match.
+pub(crate) fn needed(selector: &Selector) -> Option<Vec<(&str, &str)>> {
+    let Demand { name, values } = demand(selector.root())?;
+    Some(values?.into_iter().map(|value| (name, value)).collect())
+}
+
 /// That a label is there, and perhaps has one of some values.
 struct Demand<'a> {
     name: &'a str,

@@ -24,6 +24,7 @@ pub(crate) mod slab;
 pub(crate) mod store;
 mod strings;
 
+pub(crate) use compiled::needed;
 pub(crate) use id_set::IdSet;
 pub use index::{Index, Match};
 
