@@ -5,6 +5,7 @@
 //! removals. Members are counted, so that two endpoints with one address do not make it flap.
 
 use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::mem;
 use core::net::IpAddr;
@@ -12,8 +13,8 @@ use core::net::IpAddr;
 use hashbrown::HashMap;
 
 use super::admit::{Endpoint, HostEndpoint, NetworkSet};
-use super::arena::Arena;
 use super::contribution::{Contribution, Ports, PortsKey};
+use super::entities::Entities;
 use super::event::{Event, Member, SetId};
 use super::member::{NetMembers, PortMembers, halves};
 use super::rule_scan::{Definition, NamedPort};
@@ -30,7 +31,7 @@ pub(super) struct IpSets {
     /// By the index's key of the set's selector.
     by_selector: HashMap<u32, Set>,
     /// By the index's key of the item.
-    entities: Arena<Contribution>,
+    entities: Entities,
     ports: Ports,
     dirty: BTreeSet<u32>,
     departed: BTreeSet<IpAddr>,
@@ -62,7 +63,7 @@ impl Default for IpSets {
             index: Index::with_common(&[NAMESPACE_LABEL, SERVICE_ACCOUNT]),
             sets: HashMap::new(),
             by_selector: HashMap::new(),
-            entities: Arena::default(),
+            entities: Entities::default(),
             ports: Ports::default(),
             dirty: BTreeSet::new(),
             departed: BTreeSet::new(),
@@ -110,7 +111,7 @@ impl IpSets {
 
     pub(super) fn set_profile_labels<'a>(
         &mut self,
-        name: &str,
+        name: &Arc<str>,
         labels: Option<impl IntoIterator<Item = (&'a str, &'a str)>>,
     ) {
         self.index.set_parent(name, labels);
@@ -187,21 +188,21 @@ impl IpSets {
         contribution: Contribution,
     ) {
         match self.entities.find(key) {
-            Some(item) => {
+            Ok(item) => {
                 self.index.change_item(item, labels, parents);
                 self.replace_contribution(key, item, contribution);
             }
-            None => {
+            Err(place) => {
                 let item = self.index.add_item(labels, parents);
-                self.entities.insert(item, key.clone(), contribution);
+                self.entities.insert(place, item, key, contribution);
             }
         }
     }
 
     fn remove_entity(&mut self, key: &ResourceKey) {
-        let Some(item) = self.entities.find(key) else { return };
+        let Ok(item) = self.entities.find(key) else { return };
         self.replace_contribution(key, item, Contribution::Nothing);
-        self.entities.remove(item);
+        self.entities.remove(item, key);
         self.index.remove_item(item);
     }
 

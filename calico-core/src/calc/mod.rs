@@ -26,6 +26,7 @@ mod contribution;
 mod describe;
 mod diagnostic;
 mod dispatch;
+mod entities;
 pub mod event;
 mod graph;
 mod host_endpoints;

@@ -83,6 +83,7 @@ impl PolicyOrder {
             }
             tier.policies.push(id);
         }
+        tiers.iter_mut().for_each(|tier| tier.policies.shrink_to_fit());
         self.stacks.share(Stack { tiers, profiles: profiles.to_vec() })
     }
 

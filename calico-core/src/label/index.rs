@@ -1,5 +1,6 @@
 //! The index itself: taking changes in. They are worked out in `settle`.
 
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::mem;
 
@@ -153,8 +154,9 @@ impl Index {
     }
 
     /// Sets the labels that a parent hands down; `None` when it does not exist.
-    pub fn set_parent<'a>(&mut self, name: &str, labels: Option<impl IntoIterator<Item = (&'a str, &'a str)>>) {
-        let key = self.parent_of(name);
+    pub fn set_parent<'a>(&mut self, name: &Arc<str>, labels: Option<impl IntoIterator<Item = (&'a str, &'a str)>>) {
+        let name = self.strings.names.acquire_shared(name);
+        let key = self.parent_named(name);
         let labels = labels.map(|labels| {
             let raw = &mut self.scratch.own;
             raw.clear();
@@ -263,6 +265,11 @@ impl Index {
 
     fn parent_of(&mut self, name: &str) -> u32 {
         let name = self.strings.names.acquire(name);
+        self.parent_named(name)
+    }
+
+    /// The parent of that name, of which one hold is given away.
+    fn parent_named(&mut self, name: Symbol) -> u32 {
         let (key, new) = self.parents.intern(name);
         if !new {
             self.strings.names.release(name);

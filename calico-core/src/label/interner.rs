@@ -1,6 +1,6 @@
 //! One copy of each string, counted, under a small integer.
 
-use alloc::boxed::Box;
+use alloc::sync::Arc;
 
 use super::store::{Content, Store, says};
 
@@ -27,7 +27,7 @@ pub(super) struct Interner(Store<Entry>);
 
 #[derive(Debug)]
 struct Entry {
-    text: Box<str>,
+    text: Arc<str>,
     references: u32,
 }
 
@@ -37,6 +37,11 @@ impl Interner {
     /// The symbol of a string, held once more.
     pub(super) fn acquire(&mut self, text: &str) -> Symbol {
         Symbol(self.0.acquire(text, || Entry { text: text.into(), references: 0 }).0)
+    }
+
+    /// The same of a string that its owner shares: it is not copied.
+    pub(super) fn acquire_shared(&mut self, text: &Arc<str>) -> Symbol {
+        Symbol(self.0.acquire(text, || Entry { text: text.clone(), references: 0 }).0)
     }
 
     /// The symbol of a string that somebody holds.

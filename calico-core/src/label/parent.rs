@@ -1,8 +1,7 @@
 //! Parents: labels that items inherit.
 
 use alloc::boxed::Box;
-
-use hashbrown::HashMap;
+use alloc::vec::Vec;
 
 use super::id_set::IdSet;
 use super::interner::Symbol;
@@ -27,18 +26,26 @@ pub(super) struct Parent {
 #[derive(Debug, Default)]
 pub(super) struct Parents {
     pub(super) slab: Slab<Parent>,
-    by_name: HashMap<Symbol, u32>,
+    /// By the name's symbol; symbols are dense.
+    by_name: Vec<u32>,
 }
 
 impl Parents {
     /// The parent of that name, made when there is none. The caller holds `name` for each time that this returns `true`.
     pub(super) fn intern(&mut self, name: Symbol) -> (u32, bool) {
-        if let Some(key) = self.by_name.get(&name) {
-            return (*key, false);
+        let at = name.raw() as usize;
+        if self.by_name.len() <= at {
+            self.by_name.resize(at + 1, NONE);
+        }
+        let known = self.by_name.get_mut(at);
+        if let Some(key) = known.as_ref().map(|key| **key).filter(|key| *key != NONE) {
+            return (key, false);
         }
         let parent = Parent { name, labels: None, settled: true, projection: UNKNOWN, kins: IdSet::default() };
         let key = self.slab.insert(parent);
-        self.by_name.insert(name, key);
+        if let Some(known) = known {
+            *known = key;
+        }
         (key, true)
     }
 
@@ -57,7 +64,12 @@ impl Parents {
         }
         let name = parent.name;
         self.slab.remove(key);
-        self.by_name.remove(&name);
+        if let Some(known) = self.by_name.get_mut(name.raw() as usize) {
+            *known = NONE;
+        }
         Some(name)
     }
 }
+
+/// No parent.
+const NONE: u32 = u32::MAX;

@@ -111,7 +111,7 @@ impl Pair {
                 }
             }
             Step::SetParent(parent, labels) => {
-                self.index.set_parent(&parent.to_string(), labels.as_ref().map(pairs));
+                self.index.set_parent(&parent.to_string().into(), labels.as_ref().map(pairs));
                 match labels {
                     Some(labels) => self.parents.insert(parent, labels),
                     None => self.parents.remove(&parent),
