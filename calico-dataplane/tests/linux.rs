@@ -9,6 +9,7 @@ mod linux {
     mod differential;
     mod discovery;
     mod drift;
+    mod ended;
     mod failures;
     mod fixture;
     mod host;

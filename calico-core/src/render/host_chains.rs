@@ -9,7 +9,7 @@ use super::names::Direction;
 use super::owner::Layer;
 use super::place::Place;
 use super::words::{accept, base, chain, deny, established, goto, jump, lookup, mark, marked, starts};
-use super::{RenderConfig, failsafe, stack};
+use super::{RenderConfig, ended, failsafe, stack};
 use crate::calc::event::ActiveHostEndpoint;
 use crate::net::InterfaceName;
 use crate::table::{Chain, CtState, Field, Hook, Match, Rule, SetName, Statement, Value, Verdict};
@@ -74,7 +74,7 @@ impl Parts<'_> {
             rules.push(self.settled());
         }
         rules.extend(self.workloads(Field::IifName));
-        rules.push(established());
+        rules.extend([established(), ended::rule()]);
         rules.extend(self.invalid(Field::IifName));
         rules.push(failsafe::jump(Direction::Ingress));
         rules.extend(self.policy(Place::HostIn));
@@ -89,7 +89,8 @@ impl Parts<'_> {
             rules.extend(self.policy(place));
             rules
         };
-        let mut output = vec![if self.raw { self.settled() } else { self.carry(false) }, established()];
+        let first = if self.raw { self.settled() } else { self.carry(false) };
+        let mut output = vec![first, established(), ended::rule()];
         let later = Rule { statements: vec![self.bit(true)], ..accept(vec![Match::Translated { negated: false }]) };
         output.push(later);
         let mut postrouting = vec![accept(vec![self.marked(false)]), self.carry(false)];
@@ -111,6 +112,8 @@ impl Parts<'_> {
         let half = |first: Option<Rule>, place: Place| {
             let mut rules: Vec<Rule> = first.into_iter().collect();
             rules.push(established());
+            // One of the two is enough.
+            rules.extend((place == Place::ForwardIn).then(ended::rule));
             rules.extend(self.invalid(place.field()));
             rules.extend(self.policy(place));
             rules

@@ -62,6 +62,7 @@ mod arp;
 mod candidates;
 mod chains;
 mod config;
+mod ended;
 mod endpoint;
 mod failsafe;
 mod floating;
@@ -93,6 +94,7 @@ pub use nat::{InterfacePattern, NatConfig};
 pub use standard::Renderer;
 
 use crate::calc::event::Event;
+use crate::flow::Flow;
 use crate::table::Delta;
 
 /// Turns what is active into what the host should hold. The standard one is [`Renderer`]; an embedder may bring another, and test it
@@ -128,4 +130,9 @@ pub trait PolicyRenderer {
     /// Takes in one event and adds to `delta` how the desired state changes. What was gathered in `delta` and is now to go must be
     /// taken out of it: of a name that it both removes and adds, the addition counts.
     fn handle(&mut self, event: &Event, delta: &mut Delta);
+
+    /// From now on the host drops packets of TCP that come out of the middle of these connections while they are new to it: they belong to
+    /// connections that were ended. Those that are `over` it drops no more. A renderer that cannot do it adds nothing, and then such
+    /// connections are ended again when they come back.
+    fn bar(&mut self, _ended: &[Flow], _over: &[Flow], _delta: &mut Delta) {}
 }

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 
 use super::names::{FROM_WORKLOAD, TO_WORKLOAD};
 use super::words::{accept, base, chain, deny, established, goto, lookup, protocol, starts};
-use super::{EndpointToHost, RenderConfig, arp, floating, hosts, network, qos};
+use super::{EndpointToHost, RenderConfig, arp, ended, floating, hosts, network, qos};
 use crate::net::{Family, PortRange};
 use crate::table::{Chain, CtState, Delta, Field, FieldType, Hook, Match, Rule, SetDecl, SetKind, SetName};
 
@@ -24,7 +24,7 @@ pub(super) const SOURCE_PREFIXES: &str = "source-prefixes";
 pub(super) const WORKLOAD_EGRESS: &str = "workload-egress";
 
 pub(super) fn render(config: &RenderConfig) -> Delta {
-    let mut chains = vec![workload_egress(config), from_workload(), to_workload(config)];
+    let mut chains = vec![workload_egress(config), from_workload(), to_workload(config), ended::drops()];
     chains.push(base("forward-egress", Hook::Forward, 0, workload_gotos(config, Field::IifName, FROM_WORKLOAD)));
     chains.push(base("forward-ingress", Hook::Forward, 1, workload_gotos(config, Field::OifName, TO_WORKLOAD)));
     let mut input: Vec<Rule> = Vec::new();
@@ -45,7 +45,7 @@ pub(super) fn render(config: &RenderConfig) -> Delta {
         SetDecl::new(SetName::composed(sources_set(family)), key, SetKind::Hash)
     }));
     let others = [hosts::declarations(config), qos::declarations(), network::declarations(), floating::declarations()];
-    delta.sets_added.extend(others.into_iter().flatten());
+    delta.sets_added.extend(others.into_iter().flatten().chain(ended::declarations()));
     arp::skeleton(&mut delta);
     delta
 }
@@ -98,7 +98,7 @@ fn workload_to_host() -> Chain {
 }
 
 fn conntrack(config: &RenderConfig) -> Vec<Rule> {
-    let mut rules = vec![established()];
+    let mut rules = vec![established(), ended::rule()];
     if config.drop_invalid {
         rules.push(deny(vec![Match::CtState(CtState::INVALID)], "invalid connection state"));
     }

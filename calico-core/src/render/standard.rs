@@ -9,6 +9,7 @@ use super::owner::Owner;
 use super::workloads::Workloads;
 use super::{PolicyRenderer, RenderConfig, set, skeleton};
 use crate::calc::event::{Event, IpSetKind, Member, SetId};
+use crate::flow::Flow;
 use crate::table::Delta;
 
 /// The standard renderer.
@@ -51,6 +52,10 @@ impl PolicyRenderer for Renderer {
             Event::HostEndpointRemoved(id) => self.hosts.change(id, None, chains, delta),
             Event::NetworkSet(network) => self.surroundings.change(network, chains, delta),
         }
+    }
+
+    fn bar(&mut self, ended: &[Flow], over: &[Flow], delta: &mut Delta) {
+        super::ended::change(ended, over, delta);
     }
 }
 

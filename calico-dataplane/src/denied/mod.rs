@@ -10,9 +10,11 @@
 //! - Lists are asked for when something can have been denied, and never take more than a tenth of the time: the first at once.
 //! - A list is judged in slices, by what is active then. Where host endpoints are, routes are asked for first, slice by slice.
 //! - A connection that was ended can come back by itself: what its other end was still sending makes a connection the other
-//!   way, which policy may allow, and of which the denied one's packets would be replies. So for as long as TCP sends again, what comes back is
-//!   looked for, ever less often, and ended.
+//!   way, which policy may allow, and of which the denied one's packets would be replies. So before it is ended, what comes out of the middle
+//!   of a TCP connection the other way is barred ([`Work::Bar`]), for as long as TCP sends again or until policy allows it. Of other
+//!   protocols nobody knows what a beginning is: for the same time, what comes back is looked for, ever less often, and ended.
 
+mod stage;
 #[cfg(test)]
 mod tests;
 
@@ -27,10 +29,9 @@ use calico_core::flow::Flow;
 use calico_core::net::{Cidr, InterfaceName};
 use calico_core::verdict::{ActiveState, Compiled, Settings};
 
+use self::stage::{Judging, Slice, Stage};
 use crate::{DataplaneError, Pick, Tracked, TrackedName, Tracking};
 
-/// Connections judged in one go.
-const SLICE: usize = 1024;
 /// Shortest and longest time between two lists.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(10));
 /// Part of the time that lists may take: one in so many.
@@ -41,7 +42,8 @@ const RETRY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs
 const WATCH: Duration = Duration::from_secs(16 * 60);
 /// What was ended that long ago is looked for again after one part in so many of that time.
 const WATCH_SHARE: u32 = 8;
-/// Most ended connections to look for: 4 MB.
+const TCP: u8 = 6;
+/// Most ended connections to look for and to bar: 4 MB.
 const MOST_WATCHED: usize = 16_384;
 
 /// Ends connections that policy denies now. See the module for its rules.
@@ -64,8 +66,14 @@ pub struct DeniedConnections {
     earliest: Duration,
     retry: Duration,
     watch: Option<Watch>,
-    /// What was ended, by what would bring it back.
+    /// What was ended, or is about to be, by what would bring it back.
     watched: Arc<HashMap<Flow, Connection>>,
+    /// What need not be barred any more.
+    over: Vec<Flow>,
+    /// What is active changed since it was last asked whether what was ended is denied still.
+    changed: bool,
+    /// The host's addresses as of the last list.
+    host: BTreeSet<IpAddr>,
 }
 
 /// What a dataplane is to do.
@@ -75,6 +83,13 @@ pub enum Work {
     List(Pick),
     /// Look up routes.
     Route(BTreeSet<RouteQuery>),
+    /// Have the host drop these packets of TCP, unless they begin a connection. To be written before anything more is asked for.
+    Bar {
+        /// From now on.
+        ended: Vec<Flow>,
+        /// No more.
+        over: Vec<Flow>,
+    },
     /// End these.
     End(Vec<TrackedName>),
 }
@@ -89,37 +104,6 @@ pub enum Holding {
     Part,
     /// Everything.
     All,
-}
-
-#[derive(Debug, Default)]
-enum Stage {
-    #[default]
-    Idle,
-    Listing {
-        began: Duration,
-        doubt: Option<Doubt>,
-    },
-    Judging(Judging),
-    /// Waits for the routes of the next slice.
-    Routing(Judging),
-    Ending {
-        doubt: Option<Doubt>,
-        count: usize,
-        /// Without those that had come back.
-        denied: Vec<Connection>,
-    },
-}
-
-#[derive(Debug)]
-struct Judging {
-    doubt: Option<Doubt>,
-    tracking: Tracking,
-    next: usize,
-    /// What was asked for the next slice.
-    routes: Option<Routes>,
-    denied: Vec<Tracked>,
-    /// Those that belong to others.
-    children: Vec<usize>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -144,6 +128,7 @@ impl DeniedConnections {
 
     /// Takes an event in, before the state does.
     pub fn handle(&mut self, before: &ActiveState, event: &Event) {
+        self.changed = true;
         self.doubts.handle(before, event);
     }
 
@@ -164,6 +149,10 @@ impl DeniedConnections {
         match core::mem::take(&mut self.stage) {
             Stage::Idle => self.begin(active, holding, now),
             Stage::Judging(judging) => self.judge(active, judging),
+            Stage::Barring { doubt, names, is_new } => {
+                self.stage = Stage::Ending { doubt, count: names.len(), is_new };
+                Some(Work::End(names))
+            }
             stage => {
                 self.stage = stage;
                 None
@@ -174,9 +163,10 @@ impl DeniedConnections {
     /// When to come back at the latest, if nothing else happens; what is past means at once.
     pub fn poll_timeout(&self) -> Option<Duration> {
         match self.stage {
-            Stage::Idle if self.doubts.is_some() && !self.waits_for_kernel => Some(self.earliest),
+            Stage::Idle if !self.over.is_empty() => Some(Duration::ZERO),
+            Stage::Idle if self.has_news() && !self.waits_for_kernel => Some(self.earliest),
             Stage::Idle => self.watch.map(|watch| watch.next.max(self.earliest)),
-            Stage::Judging(_) => Some(Duration::ZERO),
+            Stage::Judging(_) | Stage::Barring { .. } => Some(Duration::ZERO),
             _ => None,
         }
     }
@@ -188,8 +178,9 @@ impl DeniedConnections {
             Ok(tracking) => {
                 let pause = (now.saturating_sub(began) * SHARE).clamp(PAUSE.0, PAUSE.1);
                 self.earliest = now + pause;
-                let (denied, children) = (Vec::new(), Vec::new());
-                self.stage = Stage::Judging(Judging { doubt, tracking, next: 0, routes: None, denied, children });
+                self.host.clone_from(&tracking.host);
+                self.changed = false;
+                self.stage = Stage::Judging(self.judging(doubt, tracking));
                 Ok(())
             }
             Err(error) => Err(self.failed(doubt, error, now)),
@@ -211,17 +202,12 @@ impl DeniedConnections {
 
     /// How ending them went. Answers how many have ended.
     pub fn ended(&mut self, outcome: Result<(), DataplaneError>, now: Duration) -> Result<usize, DataplaneError> {
-        let Stage::Ending { doubt, count, denied } = core::mem::take(&mut self.stage) else { return Ok(0) };
+        let Stage::Ending { doubt, count, is_new } = core::mem::take(&mut self.stage) else { return Ok(0) };
         if let Err(error) = outcome {
             return Err(self.failed(doubt, error, now));
         }
         self.retry = Duration::ZERO;
-        let watched = Arc::make_mut(&mut self.watched);
-        let mut is_new = false;
-        for connection in denied.into_iter().take(MOST_WATCHED.saturating_sub(watched.len())) {
-            is_new |= watched.insert(connection.reply, connection).is_none();
-        }
-        if is_new {
+        if is_new || self.watch.is_none() && !self.watched.is_empty() {
             self.watch = Some(Watch { since: now, next: now + PAUSE.0 });
         }
         Ok(count)
@@ -237,6 +223,9 @@ impl DeniedConnections {
     }
 
     fn begin(&mut self, active: &Compiled, holding: Holding, now: Duration) -> Option<Work> {
+        if !self.over.is_empty() {
+            return Some(Work::Bar { ended: Vec::new(), over: core::mem::take(&mut self.over) });
+        }
         self.waits_for_kernel = holding == Holding::Nothing;
         if now < self.earliest {
             return None;
@@ -244,7 +233,7 @@ impl DeniedConnections {
         let doubt = if self.waits_for_kernel { None } else { self.doubts.take() };
         let is_watching = self.watch(now);
         if doubt.is_none() && !is_watching {
-            return None;
+            return if self.waits_for_kernel { None } else { self.ask_again(active, now) };
         }
         if let (Some(doubt), Holding::Part) = (&doubt, holding) {
             self.held = Some(if self.held.is_some() { Doubt::All } else { doubt.clone() });
@@ -254,6 +243,27 @@ impl DeniedConnections {
         Some(Work::List(pick))
     }
 
+    /// Whether something happened that calls for a look at connections, or at what was ended.
+    fn has_news(&self) -> bool {
+        self.doubts.is_some() || self.changed && !self.watched.is_empty()
+    }
+
+    /// Finds what was ended and is allowed again.
+    fn ask_again(&mut self, active: &Compiled, now: Duration) -> Option<Work> {
+        if !core::mem::take(&mut self.changed) || self.watched.is_empty() {
+            return None;
+        }
+        self.earliest = now + PAUSE.0;
+        let tracking = Tracking { host: self.host.clone(), connections: Vec::new() };
+        let judging = self.judging(None, tracking);
+        self.judge(active, judging)
+    }
+
+    fn judging(&self, doubt: Option<Doubt>, tracking: Tracking) -> Judging {
+        let former = self.watched.values().copied().collect();
+        Judging { doubt, tracking, next: 0, routes: None, denied: Vec::new(), children: Vec::new(), former }
+    }
+
     /// Whether it is time to look for what was ended, and when it will be next.
     fn watch(&mut self, now: Duration) -> bool {
         let Some(watch) = self.watch.as_mut().filter(|watch| watch.next <= now) else { return false };
@@ -261,7 +271,7 @@ impl DeniedConnections {
         watch.next = now + (age / WATCH_SHARE).max(PAUSE.0);
         if age >= WATCH {
             self.watch = None;
-            self.watched = Arc::default();
+            self.over.extend(core::mem::take(&mut self.watched).keys().filter(|flow| flow.protocol == TCP));
         }
         true
     }
@@ -289,55 +299,68 @@ impl DeniedConnections {
     }
 
     /// What must be known before the next slice is judged.
-    fn routes(&self, judge: &Judge<'_>, slice: &[Tracked]) -> BTreeSet<RouteQuery> {
-        let former = |tracked: &Tracked| self.watched.get(&tracked.connection.original).copied();
-        let judged = slice.iter().flat_map(|tracked| [Some(tracked.connection), former(tracked)]).flatten();
+    fn routes(&self, judge: &Judge<'_>, (slice, former): Slice<'_>) -> BTreeSet<RouteQuery> {
+        let of_slice = slice.iter().flat_map(|tracked| {
+            let back = self.watched.get(&tracked.connection.original).copied();
+            [Some(tracked.connection), back]
+        });
+        let judged = of_slice.flatten().chain(former.iter().copied());
         judged.flat_map(|connection| judge.routes(&connection)).collect()
     }
 
     fn judge(&mut self, active: &Compiled, mut judging: Judging) -> Option<Work> {
-        let end = judging.tracking.connections.len().min(judging.next + SLICE);
-        let slice = judging.tracking.connections.get(judging.next..end).unwrap_or_default();
         let asked = judging.routes.take();
+        let (slice, former) = judging.slice();
         let (addresses, nothing) = (&judging.tracking.host, Routes::new());
         let routes = asked.as_ref().unwrap_or(&nothing);
         let (settings, interfaces) = (&self.settings, &self.interfaces);
         let mut judge = Judge::new(active, Host { settings, addresses, interfaces, routes });
         if asked.is_none() {
-            let wanted = self.routes(&judge, slice);
+            let wanted = self.routes(&judge, (slice, former));
             if !wanted.is_empty() {
                 drop(judge);
                 self.stage = Stage::Routing(judging);
                 return Some(Work::Route(wanted));
             }
         }
-        let mut allowed_again = Vec::new();
+        let (mut denied, mut children) = (Vec::new(), Vec::new());
         for (place, tracked) in (judging.next..).zip(slice) {
             let connection = &tracked.connection;
-            let former = self.watched.get(&connection.original);
-            let is_back = former.is_some_and(|former| judge.denies(former));
-            if former.is_some() && !is_back {
-                allowed_again.push(connection.original);
-            }
-            if is_back || judge.denies(connection) {
-                judging.denied.push(tracked.clone());
+            let back = self.watched.get(&connection.original);
+            if back.is_some_and(|former| judge.denies(former)) || judge.denies(connection) {
+                denied.push(tracked.clone());
             } else if connection.master.is_some() {
-                judging.children.push(place);
+                children.push(place);
             }
         }
+        let allowed: Vec<Flow> =
+            former.iter().filter(|former| !judge.denies(former)).map(|former| former.reply).collect();
         drop(judge);
-        if !allowed_again.is_empty() {
-            let watched = Arc::make_mut(&mut self.watched);
-            for original in allowed_again {
-                watched.remove(&original);
-            }
-        }
-        judging.next = end;
-        if end < judging.tracking.connections.len() {
+        let done = slice.len() + former.len();
+        judging.next += done;
+        judging.denied.extend(denied);
+        judging.children.extend(children);
+        self.allowed_again(allowed);
+        if judging.next < judging.tracking.connections.len() + judging.former.len() {
             self.stage = Stage::Judging(judging);
             return None;
         }
         self.end(judging)
+    }
+
+    fn allowed_again(&mut self, flows: Vec<Flow>) {
+        if flows.is_empty() {
+            return;
+        }
+        let watched = Arc::make_mut(&mut self.watched);
+        for flow in flows {
+            if watched.remove(&flow).is_some() && flow.protocol == TCP {
+                self.over.push(flow);
+            }
+        }
+        if self.watched.is_empty() {
+            self.watch = None;
+        }
     }
 
     fn end(&mut self, judging: Judging) -> Option<Work> {
@@ -350,10 +373,23 @@ impl DeniedConnections {
             self.retry = Duration::ZERO;
             return None;
         }
-        let (count, names) = (denied.len(), denied.iter().map(|tracked| tracked.name.clone()).collect());
-        let is_first = |connection: &Connection| !self.watched.contains_key(&connection.original);
-        let denied = denied.into_iter().map(|tracked| tracked.connection).filter(is_first).collect();
-        self.stage = Stage::Ending { doubt, count, denied };
-        Some(Work::End(names))
+        let names: Vec<TrackedName> = denied.iter().map(|tracked| tracked.name.clone()).collect();
+        // Without those that had come back. Alone, each is what policy says of itself.
+        let first = denied.into_iter().map(|tracked| Connection { master: None, ..tracked.connection });
+        let first: Vec<Connection> = first.filter(|one| !self.watched.contains_key(&one.original)).collect();
+        let watched = Arc::make_mut(&mut self.watched);
+        let (mut is_new, mut ended) = (false, Vec::new());
+        for connection in first.into_iter().take(MOST_WATCHED.saturating_sub(watched.len())) {
+            if watched.insert(connection.reply, connection).is_none() {
+                is_new = true;
+                ended.extend(Some(connection.reply).filter(|flow| flow.protocol == TCP));
+            }
+        }
+        if ended.is_empty() {
+            self.stage = Stage::Ending { doubt, count: names.len(), is_new };
+            return Some(Work::End(names));
+        }
+        self.stage = Stage::Barring { doubt, names, is_new };
+        Some(Work::Bar { ended, over: core::mem::take(&mut self.over) })
     }
 }

@@ -6,6 +6,7 @@ use calico_core::net::PortRange;
 use calico_core::resource::{Action, Kind, ResourceKey};
 use futures_now::now_or_never;
 
+use super::stage::SLICE;
 use super::*;
 use crate::Dataplane;
 use crate::recording::{Faults, Recording};
@@ -31,12 +32,22 @@ struct Host {
     holding: Holding,
     now: Duration,
     failures: usize,
+    /// What the host drops unless it begins a connection.
+    barred: HashSet<Flow>,
 }
 
 impl Host {
     fn new() -> Self {
         let (kernel, active, machine) = (Recording::new(), Compiled::default(), DeniedConnections::default());
-        let mut host = Self { kernel, active, machine, holding: Holding::All, now: Duration::ZERO, failures: 0 };
+        let mut host = Self {
+            kernel,
+            active,
+            machine,
+            holding: Holding::All,
+            now: Duration::ZERO,
+            failures: 0,
+            barred: HashSet::new(),
+        };
         host.allow(&[80, 81]);
         let stack = Arc::new(Stack { tiers: Vec::new(), profiles: vec![ProfileId("open".into())] });
         let endpoint = ActiveEndpoint {
@@ -91,6 +102,10 @@ impl Host {
                     let routed = now_or_never(self.kernel.ways(asked));
                     self.failures += usize::from(self.machine.routed(routed, self.now).is_err());
                 }
+                Some(Work::Bar { ended, over }) => {
+                    over.iter().for_each(|flow| assert!(self.barred.remove(flow), "{flow:?}"));
+                    ended.into_iter().for_each(|flow| assert!(self.barred.insert(flow), "{flow:?}"));
+                }
                 Some(Work::End(names)) => {
                     let ended = now_or_never(self.kernel.end_connections(names));
                     self.failures += usize::from(self.machine.ended(ended, self.now).is_err());
@@ -142,6 +157,10 @@ fn what_is_denied_ends_and_nothing_else() {
     host.allow(&[80]);
     host.work();
     assert_eq!(host.kernel.tracked(), [to_port(1, 80), others], "with what belongs to it");
+    assert_eq!(host.barred, HashSet::from([to_port(1, 81).reply, related.reply]), "neither begins from its other end");
+    host.allow(&[80, 81]);
+    host.wait(host.now + Duration::from_secs(1));
+    assert_eq!(host.barred, HashSet::from([related.reply]), "but what policy allows again may go on");
 }
 
 #[test]
@@ -214,6 +233,7 @@ fn what_comes_back_the_other_way_ends_as_long_as_it_is_denied() {
     let listings = host.kernel.take_listings();
     assert!((40..120).contains(&listings), "{listings}");
     assert_eq!(host.machine.poll_timeout(), None, "in the end it is forgotten");
+    assert!(host.barred.is_empty());
 
     host.kernel.track(to_port(1, 81));
     host.machine.doubt_all();

@@ -46,6 +46,11 @@ impl Agent {
         match self.pipeline.poll_denied(holding, self.state.start.elapsed()) {
             Some(Work::List(pick)) => self.job = Job::List(self.driver.connections(pick)),
             Some(Work::Route(asked)) => self.job = Job::Route(self.driver.ways(asked)),
+            Some(Work::Bar { ended, over }) => {
+                // Written before anything more is asked for: the loop comes round at once.
+                let delta = self.pipeline.bar(&ended, &over);
+                self.driver.machine().desire(&delta);
+            }
             Some(Work::End(names)) => self.job = Job::End(self.driver.end_connections(names)),
             None => {}
         }

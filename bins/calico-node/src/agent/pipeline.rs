@@ -7,6 +7,7 @@ use std::time::Duration;
 use calico_bgp::BgpEvent;
 use calico_core::bgp::{DesiredBgp, Topology};
 use calico_core::calc::{Graph, Problem};
+use calico_core::flow::Flow;
 use calico_core::net::{Cidr, InterfaceName};
 use calico_core::render::PolicyRenderer;
 use calico_core::table::{Delta, Route, RouteClass, RouteKey, RouteTableId, RouteTarget};
@@ -131,6 +132,13 @@ impl Pipeline {
     /// What is to be done about those connections.
     pub(super) fn poll_denied(&mut self, holding: Holding, now: Duration) -> Option<Work> {
         self.denied.as_mut()?.poll(&self.active, holding, now)
+    }
+
+    /// Packets of connections that were ended are dropped, or no more.
+    pub(super) fn bar(&mut self, ended: &[Flow], over: &[Flow]) -> Delta {
+        let mut delta = Delta::default();
+        self.renderer.bar(ended, over, &mut delta);
+        delta
     }
 
     /// When to ask again at the latest.
