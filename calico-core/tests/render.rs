@@ -334,6 +334,49 @@ fn limits_and_marks() {
     assert!(none.chains_removed.iter().any(|name| name.as_str() == "limits-forward"));
 }
 
+/// What an endpoint receives is limited at its interface, what it sends at a device; either goes with what was asked.
+#[test]
+fn bandwidth() {
+    let mut renderer = Renderer::new(RenderConfig::default());
+    let limited = |qos: QosControls| {
+        let Event::EndpointSet { id, endpoint } = endpoint("a", "calia", &["10.0.0.1/32"], &stack(&[])) else {
+            unreachable!("an endpoint event")
+        };
+        Event::EndpointSet {
+            id,
+            endpoint: Arc::new(ActiveEndpoint { qos: Some(Arc::new(qos)), ..(*endpoint).clone() }),
+        }
+    };
+    let both = QosControls {
+        ingress_bandwidth: Some(8_000_000),
+        ingress_burst: Some(80_000),
+        ingress_peakrate: Some(16_000_000),
+        ingress_minburst: Some(3_000),
+        egress_bandwidth: Some(1_000_000),
+        ..QosControls::default()
+    };
+    let lines = |delta: Delta| -> Vec<String> {
+        let shown =
+            Delta { shapings_set: delta.shapings_set, shapings_removed: delta.shapings_removed, ..Delta::default() };
+        shown.to_string().lines().map(str::to_owned).collect()
+    };
+    let mut told = |event: Event| lines(handle(&mut renderer, &[event]));
+    let device = calico_core::table::Shaper::of_sent("calia".parse().unwrap()).device;
+    let received = "set limit dev calia rate 1000000 burst 10000 peak 2000000 burst 3000".to_owned();
+    let sent = format!("set limit dev {device} from calia rate 125000 burst 536870912");
+    let mut expected = vec![sent, received];
+    let mut found = told(limited(both.clone()));
+    expected.sort_unstable();
+    found.sort_unstable();
+    assert_eq!(found, expected);
+    assert!(told(limited(both.clone())).is_empty());
+    let slower = QosControls { egress_bandwidth: Some(8_000), ..both.clone() };
+    assert_eq!(told(limited(slower)), [format!("set limit dev {device} from calia rate 1000 burst 536870912")]);
+    let received_only = QosControls { egress_bandwidth: None, ..both };
+    assert_eq!(told(limited(received_only)), [format!("delete limit dev {device} from calia")]);
+    assert_eq!(told(Event::EndpointRemoved(endpoint_id("a"))), ["delete limit dev calia"]);
+}
+
 /// Of two workloads that claim a floating address the smaller address has it; the chains go with the last.
 #[test]
 fn floating_addresses() {

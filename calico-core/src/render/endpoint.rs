@@ -1,4 +1,4 @@
-//! A local workload endpoint as elements, routes, neighbours and interface settings.
+//! A local workload endpoint as elements, routes, neighbours, interface settings and limits on bandwidth.
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
@@ -11,12 +11,12 @@ use super::floating::Pair;
 use super::names::{Direction, FROM_WORKLOAD, TO_WORKLOAD, sources_chain};
 use super::skeleton::{SOURCE_PREFIXES, WORKLOAD_EGRESS, sources_set};
 use super::workloads::course;
-use super::{RenderConfig, arp, qos, stack};
+use super::{RenderConfig, arp, bandwidth, qos, stack};
 use crate::calc::event::ActiveEndpoint;
 use crate::net::{Cidr, Family, InterfaceName};
 use crate::table::{
     Chain, ChainName, Datum, Element, ElementData, Field, InterfaceSetting, Match, Neighbor, Route, RouteClass,
-    RouteKey, RouteTableId, RouteTarget, Rule, SetName, Verdict,
+    RouteKey, RouteTableId, RouteTarget, Rule, SetName, Shaping, Verdict,
 };
 
 /// Everything that an endpoint contributes under its own name.
@@ -31,6 +31,8 @@ pub(super) struct Parts {
     pub(super) floating: BTreeSet<Pair>,
     /// Chains beside the stacks'; those that others bring along too are equal.
     pub(super) chains: Vec<Chain>,
+    /// Limits on bandwidth.
+    pub(super) shapings: BTreeSet<Shaping>,
 }
 
 pub(super) fn parts(endpoint: &ActiveEndpoint, config: &RenderConfig) -> Parts {
@@ -69,6 +71,7 @@ pub(super) fn parts(endpoint: &ActiveEndpoint, config: &RenderConfig) -> Parts {
     let addresses = endpoint.addresses.iter().filter(|cidr| cidr.family() == Family::V4);
     parts.neighbors = endpoint.mac.map(|mac| addresses.map(neighbor(mac)).collect()).unwrap_or_default();
     parts.settings = settings(endpoint, config);
+    parts.shapings = bandwidth::shapings(endpoint);
     parts
 }
 

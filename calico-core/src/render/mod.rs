@@ -26,6 +26,9 @@
 //! | floating addresses, `floating` | prerouting and output -99, postrouting 109 (nat) | a workload has one |
 //! | ARP, `arp` | output 0 of table `arp calico-dataplane` | always |
 //!
+//! Limits on bandwidth (`bandwidth`) are none of the table's: they hold packets back where they leave the host for the workload, or, through a
+//! device, before any hook sees them.
+//!
 //! No two of these, or of kube-proxy's, share hook and priority, so their order is known; and since nobody's `accept` ends anything but its
 //! own base chain, what others drop stays dropped, before or behind.
 //!
@@ -59,6 +62,7 @@
 
 mod action;
 mod arp;
+mod bandwidth;
 mod candidates;
 mod chains;
 mod config;
@@ -114,6 +118,8 @@ use crate::table::Delta;
 /// *Routes.* Each address of an active endpoint, floating ones where they are switched on, is routed to its interface or, if several have the address, to one of theirs; there
 /// is no other route to an interface. An endpoint whose interface is not called as a workload's gets nothing: it could not be
 /// policed.
+///
+/// *Bandwidth.* What an active endpoint receives and sends is limited as it asks for, and nothing else is.
 ///
 /// *State.* The desired state depends on what is active and on nothing before, down to the names: so a restarted agent recognises
 /// what it finds. When nothing is active, it is the skeleton. A whole value that is told again (any event but

@@ -10,7 +10,8 @@ use core::net::IpAddr;
 
 use crate::net::InterfaceName;
 use crate::table::{
-    Chain, ChainName, Delta, ElementDelta, InterfaceSetting, Neighbor, Route, RouteKey, SetDecl, SetName,
+    Chain, ChainName, Delta, ElementDelta, InterfaceSetting, Neighbor, Route, RouteKey, SetDecl, SetName, Shaper,
+    Shaping,
 };
 
 /// Knows where in the current delta things stand.
@@ -23,6 +24,8 @@ pub(super) struct Pending {
     routes: Places<RouteKey>,
     neighbors: Places<(InterfaceName, IpAddr)>,
     settings: Places<(InterfaceName, &'static str)>,
+    /// By device.
+    shapings: Places<InterfaceName>,
 }
 
 impl Pending {
@@ -82,6 +85,15 @@ impl Pending {
 
     pub(super) fn write_setting(&mut self, setting: InterfaceSetting, delta: &mut Delta) {
         self.settings.put(&mut delta.settings, setting);
+    }
+
+    pub(super) fn set_shaping(&mut self, shaping: Shaping, delta: &mut Delta) {
+        self.shapings.put(&mut delta.shapings_set, shaping);
+    }
+
+    pub(super) fn remove_shaping(&mut self, shaper: Shaper, delta: &mut Delta) {
+        self.shapings.take(&mut delta.shapings_set, &shaper.device);
+        delta.shapings_removed.push(shaper);
     }
 
     /// Forgets the settings of an interface: these paths.
@@ -176,5 +188,13 @@ impl Keyed for InterfaceSetting {
 
     fn key(&self) -> (InterfaceName, &'static str) {
         (self.interface, self.path)
+    }
+}
+
+impl Keyed for Shaping {
+    type Key = InterfaceName;
+
+    fn key(&self) -> InterfaceName {
+        self.shaper.device
     }
 }

@@ -6,6 +6,7 @@ use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
 
+use super::bandwidth::Bandwidths;
 use super::chains::Chains;
 use super::endpoint::{self, Parts};
 use super::floating::Floating;
@@ -26,6 +27,7 @@ pub(super) struct Workloads {
     /// Interfaces of active endpoints by address; the first has the route.
     addresses: BTreeMap<Cidr, BTreeSet<InterfaceName>>,
     floating: Floating,
+    bandwidths: Bandwidths,
 }
 
 impl Workloads {
@@ -94,6 +96,7 @@ impl Workloads {
         change_elements(&before.elements, &after.elements, delta);
         self.floating.change(interface, &before.floating, &after.floating, chains, delta);
         change_neighbors(&before, &after, &mut chains.pending, delta);
+        self.bandwidths.change(&before.shapings, &after.shapings, &mut chains.pending, delta);
         for setting in after.settings.difference(&before.settings) {
             chains.pending.write_setting(setting.clone(), delta);
         }

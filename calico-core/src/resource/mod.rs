@@ -121,6 +121,7 @@ pub use staged_kubernetes_policy::{
 pub use staged_policy::{StagedAction, StagedGlobalNetworkPolicySpec, StagedNetworkPolicySpec};
 pub use tier::{DefaultAction, Tier, TierSpec};
 pub use unread::Unread;
+pub(crate) use workload_endpoint::QosRange;
 pub use workload_endpoint::{EndpointPort, IpNat, QosControls, WorkloadEndpointSpec, nobodys};
 pub use workload_endpoint_name::{WorkloadEndpointName, WorkloadEndpointNameError};
 

@@ -112,10 +112,28 @@ model! {
     }
 }
 
-const BANDWIDTH: Limit = Limit::Range(1_000, 1_000_000_000_000_000);
-const BURST: Limit = Limit::Range(1_000, 34_359_738_360);
-const PEAK_RATE: Limit = Limit::Range(1_010, 1_010_000_000_000_000);
-const MIN_BURST: Limit = Limit::Range(1_000, 100_000_000);
+/// Between which numbers a value of [`QosControls`] lies. Manifests are held to it; stored data counts as the nearest within.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct QosRange {
+    pub(crate) least: i64,
+    pub(crate) most: i64,
+}
+
+impl QosRange {
+    pub(crate) const BANDWIDTH: Self = Self { least: 1_000, most: 1_000_000_000_000_000 };
+    pub(crate) const BURST: Self = Self { least: 1_000, most: 34_359_738_360 };
+    pub(crate) const PEAK_RATE: Self = Self { least: 1_010, most: 1_010_000_000_000_000 };
+    pub(crate) const MIN_BURST: Self = Self { least: 1_000, most: 100_000_000 };
+
+    const fn limit(self) -> Limit {
+        Limit::Range(self.least, self.most)
+    }
+}
+
+const BANDWIDTH: Limit = QosRange::BANDWIDTH.limit();
+const BURST: Limit = QosRange::BURST.limit();
+const PEAK_RATE: Limit = QosRange::PEAK_RATE.limit();
+const MIN_BURST: Limit = QosRange::MIN_BURST.limit();
 const PACKETS: Limit = Limit::Range(1, 10_000);
 const CONNECTIONS: Limit = Limit::Range(1, 4_294_967_295);
 
@@ -155,6 +173,30 @@ model! {
     }
 }
 
+impl QosControls {
+    /// Fields that mean nothing for want of others, and why: they are taken, as by upstream, and do nothing.
+    pub fn without_effect(&self) -> Vec<(&'static str, &'static str)> {
+        let is_given = |value: Option<i64>| value.is_some_and(|number| number > 0);
+        let is_peak = |peak: Option<i64>, rate: Option<i64>| is_given(rate) && peak > rate;
+        let (no_bandwidth, no_rate) = ("means nothing without a bandwidth", "means nothing without a packet rate");
+        let no_peak = "means nothing unless it is above the bandwidth";
+        let no_peak_rate = "means nothing without a peak rate above the bandwidth";
+        let (ingress, egress) = (self.ingress_bandwidth, self.egress_bandwidth);
+        let cases = [
+            ("ingressBurst", self.ingress_burst, is_given(ingress), no_bandwidth),
+            ("egressBurst", self.egress_burst, is_given(egress), no_bandwidth),
+            ("ingressPeakrate", self.ingress_peakrate, is_peak(self.ingress_peakrate, ingress), no_peak),
+            ("egressPeakrate", self.egress_peakrate, is_peak(self.egress_peakrate, egress), no_peak),
+            ("ingressMinburst", self.ingress_minburst, is_peak(self.ingress_peakrate, ingress), no_peak_rate),
+            ("egressMinburst", self.egress_minburst, is_peak(self.egress_peakrate, egress), no_peak_rate),
+            ("ingressPacketBurst", self.ingress_packet_burst, is_given(self.ingress_packet_rate), no_rate),
+            ("egressPacketBurst", self.egress_packet_burst, is_given(self.egress_packet_rate), no_rate),
+        ];
+        let idle = cases.into_iter().filter(|(_, value, works, _)| is_given(*value) && !works);
+        idle.map(|(field, _, _, reason)| (field, reason)).collect()
+    }
+}
+
 /// A port that rules may name.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -183,6 +225,26 @@ mod tests {
     use alloc::vec::Vec;
 
     use super::*;
+
+    #[test]
+    fn a_limit_beside_another_needs_it() {
+        let mut controls = QosControls {
+            ingress_burst: Some(1_000),
+            ingress_peakrate: Some(2_000),
+            ingress_minburst: Some(1_000),
+            egress_packet_burst: Some(5),
+            egress_burst: Some(0),
+            ..QosControls::default()
+        };
+        let idle =
+            |controls: &QosControls| controls.without_effect().into_iter().map(|(field, _)| field).collect::<Vec<_>>();
+        assert_eq!(idle(&controls), ["ingressBurst", "ingressPeakrate", "ingressMinburst", "egressPacketBurst"]);
+        controls.ingress_bandwidth = Some(2_000);
+        controls.egress_packet_rate = Some(1);
+        assert_eq!(idle(&controls), ["ingressPeakrate", "ingressMinburst"]);
+        controls.ingress_bandwidth = Some(1_999);
+        assert!(idle(&controls).is_empty());
+    }
 
     #[test]
     fn addresses_are_those_that_can_be_a_workloads() {

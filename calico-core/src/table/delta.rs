@@ -4,7 +4,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::net::IpAddr;
 
-use super::{Chain, ChainName, Element, Neighbor, Route, RouteKey, SetDecl, SetName};
+use super::{Chain, ChainName, Element, Neighbor, Route, RouteKey, SetDecl, SetName, Shaper, Shaping};
 use crate::net::InterfaceName;
 
 /// One change, in the order in which it must take effect: sets, elements that only add, chains, elements that lead to chains,
@@ -39,6 +39,10 @@ pub struct Delta {
     /// Interfaces whose settings are no longer wanted. Only bookkeeping for whoever holds the desired state: what was written
     /// stays, so backends have nothing to do.
     pub settings_dropped: Vec<InterfaceName>,
+    /// Limits on bandwidth to set or change.
+    pub shapings_set: Vec<Shaping>,
+    /// Limits to lift, and devices that exist for one to delete. One that is set, too, stays.
+    pub shapings_removed: Vec<Shaper>,
     /// Addresses whose connections end: what the host's connection tracking remembers of them, at either end and in either direction,
     /// goes once the rest of the delta has taken effect. Unlike everything else here it is not a state but something to do once.
     pub connections_cut: Vec<IpAddr>,

@@ -1,6 +1,6 @@
 //! The abstract dataplane language: what core wants a host to hold, in words that name no kernel interface.
 //!
-//! The renderer writes it, the delta tracker compares it, `calico-dataplane` encodes it (nf_tables and route netlink) and the
+//! The renderer writes it, the delta tracker compares it, `calico-dataplane` encodes it (nf_tables, route netlink, traffic control) and the
 //! recording backend interprets it. Its meaning is that of nf_tables: within a hook, base chains run in order of priority; an
 //! `accept` ends its own base chain only, a `drop` ends everything; `return` goes back to the caller; a rule's matches are ANDed.
 
@@ -11,6 +11,7 @@ mod matcher;
 mod name;
 mod route;
 mod set;
+mod shaping;
 mod text;
 
 pub use chain::{BaseChain, Chain, ChainType, Fingerprint, Hook, RateLimit, Reject, Rule, Statement, Verdict};
@@ -20,3 +21,4 @@ pub use matcher::{CtState, Field, Match, TcpFlags, Value};
 pub use name::{ChainName, NameError, SetName, Table};
 pub use route::{Neighbor, Route, RouteClass, RouteKey, RouteTableId, RouteTarget};
 pub use set::{Datum, Element, ElementData, FieldType, SetDecl, SetKind};
+pub use shaping::{Peak, Shaper, Shaping};

@@ -6,8 +6,8 @@ use core::net::IpAddr;
 
 use super::{
     BaseChain, Chain, ChainType, CtState, Delta, Element, ElementData, Field, FieldType, Hook, Match, Neighbor,
-    RateLimit, Reject, Route, RouteClass, RouteTarget, Rule, SetDecl, SetKind, SetName, Statement, TcpFlags, Value,
-    Verdict, key_family,
+    RateLimit, Reject, Route, RouteClass, RouteTarget, Rule, SetDecl, SetKind, SetName, Shaper, Shaping, Statement,
+    TcpFlags, Value, Verdict, key_family,
 };
 use crate::net::{Family, PortRange};
 
@@ -348,6 +348,25 @@ impl Display for Neighbor {
     }
 }
 
+impl Display for Shaper {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self.source {
+            None => write!(f, "dev {}", self.device),
+            Some(source) => write!(f, "dev {} from {source}", self.device),
+        }
+    }
+}
+
+impl Display for Shaping {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "{} rate {} burst {}", self.shaper, self.rate, self.burst)?;
+        match self.peak {
+            None => Ok(()),
+            Some(peak) => write!(f, " peak {} burst {}", peak.rate, peak.burst),
+        }
+    }
+}
+
 /// One change a line, in the order in which it takes effect.
 impl Display for Delta {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
@@ -370,6 +389,8 @@ impl Display for Delta {
             writeln!(f, "set {} = {}", setting.path.replace("{}", setting.interface.as_str()), setting.value)?;
         }
         self.settings_dropped.iter().try_for_each(|interface| writeln!(f, "forget settings of {interface}"))?;
+        self.shapings_set.iter().try_for_each(|shaping| writeln!(f, "set limit {shaping}"))?;
+        self.shapings_removed.iter().try_for_each(|shaper| writeln!(f, "delete limit {shaper}"))?;
         self.connections_cut.iter().try_for_each(|address| writeln!(f, "end connections of {address}"))
     }
 }
