@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use calico_core::net::{FailsafePort, Failsafes, PortRange};
+use calico_core::net::{FailsafePort, Failsafes, InterfaceList, PortRange};
 use calico_core::render::{
     DenyAction, EndpointToHost, InterfacePattern, LogRate, MarkMask, NatConfig, RenderConfig, ServiceLoops,
 };
@@ -28,6 +28,9 @@ pub struct PolicyArgs {
     /// Ports outside that no policy of a host endpoint closes to this host, in the same form
     #[arg(long, env = "FELIX_FAILSAFEOUTBOUNDHOSTPORTS", value_name = "PORTS", value_parser = ports)]
     pub failsafe_outbound_host_ports: Option<Ports>,
+    /// Interfaces whose addresses do not tell which host endpoint has them: names, or regular expressions between slashes, separated by commas
+    #[arg(long, env = "FELIX_INTERFACEEXCLUDE", value_name = "INTERFACES", default_value = "kube-ipvs0")]
+    pub interface_exclude: InterfaceList,
     /// What becomes of a packet that policy denies
     #[arg(long, env = "FELIX_NFTABLESFILTERDENYACTION", value_name = "ACTION", value_parser = one_of(DENY), ignore_case = true, default_value = "drop")]
     pub filter_deny_action: DenyAction,
@@ -245,6 +248,18 @@ mod tests {
     }
 
     #[test]
+    fn interfaces_are_excluded_by_name_and_by_expression() {
+        let excluded = |arguments: &[&str]| {
+            let arguments = ["calico-node"].iter().chain(arguments);
+            Only::try_parse_from(arguments).unwrap().policy.interface_exclude
+        };
+        assert_eq!(excluded(&[]), InterfaceList::default());
+        let list = excluded(&["--interface-exclude=/^kube/,veth1"]);
+        let has = |name: &str| list.contains(name.parse().unwrap());
+        assert_eq!(["kube-dummy0", "veth1", "veth10"].map(has), [true, true, false]);
+    }
+
+    #[test]
     fn what_is_nothing_is_refused() {
         let bad = [
             "--failsafe-inbound-host-ports=tcp:0x16",
@@ -256,6 +271,8 @@ mod tests {
             "--nat-port-range=0",
             "--nat-outgoing-address=eth0",
             "--workload-source-spoofing=all",
+            "--interface-exclude=/(/",
+            "--interface-exclude=eth0,",
         ];
         for argument in bad {
             let error = parse(&[argument]).unwrap_err();

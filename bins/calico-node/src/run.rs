@@ -123,6 +123,7 @@ fn parts(args: &RunArgs, node: &str, store: Arc<dyn Datastore>, ids: &dyn IdSour
         bgp_port: args.bgp_port,
         end_denied_connections: args.policy.end_denied_connections.then(|| render.settings()),
         renderer: Box::new(Renderer::new(render)),
+        excluded_interfaces: args.policy.interface_exclude.clone(),
         reconcile,
         sync: SyncOptions::default(),
         metrics: Arc::new(Metrics::default()),

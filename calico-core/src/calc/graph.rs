@@ -21,7 +21,7 @@ use super::network::Networks;
 use super::policy_order::PolicyOrder;
 use super::services::Services;
 use super::shared::Shared;
-use crate::net::InterfaceName;
+use crate::net::{InterfaceList, InterfaceName};
 use crate::resource::{DEFAULT_ALLOW_PROFILE, Kind, ResourceKey};
 use crate::service::{EndpointSlice, EndpointSliceKey};
 use crate::update::Update;
@@ -103,10 +103,10 @@ impl Graph {
         self
     }
 
-    /// Interfaces whose addresses do not tell which host endpoint has them, instead of `kube-ipvs0` (upstream's `InterfaceExclude`, as far
-    /// as it gives names). To be given before the first interface.
+    /// Interfaces whose addresses do not tell which host endpoint has them, instead of `kube-ipvs0` (upstream's `InterfaceExclude`). To be
+    /// given before the first interface.
     #[must_use]
-    pub fn with_excluded_interfaces(mut self, excluded: Vec<InterfaceName>) -> Self {
+    pub fn with_excluded_interfaces(mut self, excluded: InterfaceList) -> Self {
         self.hosts.set_excluded(excluded);
         self
     }

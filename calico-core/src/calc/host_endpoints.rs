@@ -18,14 +18,11 @@ use hashbrown::HashMap;
 use super::admit::HostEndpoint;
 use super::diagnostic::{Diagnostics, Finder, Problem};
 use super::event::HostInterfaces;
-use crate::net::InterfaceName;
+use crate::net::{InterfaceList, InterfaceName};
 use crate::resource::{HostEndpointSpec, ResourceKey};
 
 /// What stands for all interfaces.
 const ALL: &str = "*";
-/// Upstream's default of `InterfaceExclude`: it holds every service's address.
-const EXCLUDED: &str = "kube-ipvs0";
-
 /// The node.
 #[derive(Debug)]
 pub(super) struct HostEndpoints {
@@ -33,7 +30,7 @@ pub(super) struct HostEndpoints {
     host: Option<Arc<str>>,
     prefixes: Vec<InterfaceName>,
     /// Interfaces whose addresses do not count.
-    excluded: Vec<InterfaceName>,
+    excluded: InterfaceList,
     local: BTreeMap<ResourceKey, HostEndpoint>,
     interfaces: BTreeMap<InterfaceName, Interface>,
     by_name: HashMap<InterfaceName, BTreeSet<ResourceKey>>,
@@ -58,7 +55,7 @@ impl HostEndpoints {
         Self {
             host: host.map(Into::into),
             prefixes: vec![InterfaceName::CALI],
-            excluded: EXCLUDED.parse().into_iter().collect(),
+            excluded: InterfaceList::default(),
             local: BTreeMap::new(),
             interfaces: BTreeMap::new(),
             by_name: HashMap::new(),
@@ -73,7 +70,7 @@ impl HostEndpoints {
         self.prefixes = prefixes;
     }
 
-    pub(super) fn set_excluded(&mut self, excluded: Vec<InterfaceName>) {
+    pub(super) fn set_excluded(&mut self, excluded: InterfaceList) {
         self.excluded = excluded;
     }
 
@@ -136,7 +133,7 @@ impl HostEndpoints {
         let mut touched = BTreeSet::new();
         match addresses {
             Some(addresses) => {
-                let counts = !self.excluded.contains(&name);
+                let counts = !self.excluded.contains(name);
                 let addresses = addresses.iter().filter(|_| counts).map(IpAddr::to_canonical);
                 let known = self.interfaces.entry(name).or_default();
                 known.addresses = addresses.collect();

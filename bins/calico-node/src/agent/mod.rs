@@ -26,7 +26,7 @@ use calico_bgp::{BgpBackend, BgpError, BgpEvent, SessionState};
 use calico_cmd::control::{Answer, ErrorCode, Success, Verb};
 use calico_cmd::output::chain;
 use calico_core::bgp::DesiredBgp;
-use calico_core::net::{Cidr, InterfaceName};
+use calico_core::net::{Cidr, InterfaceList, InterfaceName};
 use calico_core::render::PolicyRenderer;
 use calico_core::resource::{AffinityOwner, Kind};
 use calico_core::update::SyncStatus;
@@ -76,6 +76,8 @@ pub struct Parts {
     pub bgp_port: u16,
     /// What turns active policy into tables.
     pub renderer: Box<dyn PolicyRenderer + Send>,
+    /// Interfaces whose addresses do not tell which host endpoint has them.
+    pub excluded_interfaces: InterfaceList,
     /// How the host is reconciled.
     pub reconcile: ReconcileConfig,
     /// With the settings of this host, connections end that policy denies although they have begun.
@@ -118,8 +120,14 @@ impl Agent {
     pub fn new(parts: Parts) -> Self {
         let workload_prefixes = parts.reconcile.workload_prefixes.clone();
         let end_denied = parts.end_denied_connections;
-        let pipeline =
-            Pipeline::new(&parts.node, parts.bgp_port, parts.renderer, workload_prefixes.clone(), end_denied);
+        let pipeline = Pipeline::new(
+            &parts.node,
+            parts.bgp_port,
+            parts.renderer,
+            workload_prefixes.clone(),
+            parts.excluded_interfaces,
+            end_denied,
+        );
         let machine = Reconciler::new(pipeline.skeleton(), parts.reconcile);
         let (call_sender, calls) = mpsc::channel(64);
         let start = Health { beat: Instant::now(), ready: false, detail: "starting".into() };

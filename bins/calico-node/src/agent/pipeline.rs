@@ -8,7 +8,7 @@ use calico_bgp::BgpEvent;
 use calico_core::bgp::{DesiredBgp, Topology};
 use calico_core::calc::{Graph, Problem};
 use calico_core::flow::Flow;
-use calico_core::net::{Cidr, InterfaceName};
+use calico_core::net::{Cidr, InterfaceList, InterfaceName};
 use calico_core::render::PolicyRenderer;
 use calico_core::table::{Delta, Route, RouteClass, RouteKey, RouteTableId, RouteTarget};
 use calico_core::update::Update;
@@ -44,10 +44,13 @@ impl Pipeline {
         bgp_port: u16,
         renderer: Box<dyn PolicyRenderer + Send>,
         workload_prefixes: Vec<InterfaceName>,
+        excluded_interfaces: InterfaceList,
         end_denied: Option<Settings>,
     ) -> Self {
         Self {
-            graph: Graph::new(node).with_workload_prefixes(workload_prefixes.clone()),
+            graph: Graph::new(node)
+                .with_workload_prefixes(workload_prefixes.clone())
+                .with_excluded_interfaces(excluded_interfaces),
             topology: Topology::new(node).with_port(bgp_port).with_workload_prefixes(workload_prefixes),
             renderer,
             bgp_routes: BgpRoutes::default(),

@@ -50,6 +50,7 @@ impl World {
             bgp_port: 179,
             renderer: Box::new(Renderer::new(RenderConfig::default())),
             reconcile: ReconcileConfig::default(),
+            excluded_interfaces: InterfaceList::default(),
             end_denied_connections: Some(RenderConfig::default().settings()),
             sync: SyncOptions::default(),
             metrics: Arc::new(Metrics::default()),

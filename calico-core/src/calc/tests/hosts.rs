@@ -105,7 +105,7 @@ fn workloads_interfaces_excluded_ones_and_impossible_ones_are_never_a_hosts() {
     rig.update(host_endpoint("services", "kube-ipvs0", &[]));
     assert_eq!(owners(&mut rig), "services: kube-ipvs0");
 
-    let mut graph = Graph::new(HOST).with_excluded_interfaces(vec!["eth0".parse().unwrap()]);
+    let mut graph = Graph::new(HOST).with_excluded_interfaces("eth0".parse().unwrap());
     graph.handle_update(&host_endpoint("address", "", &["192.0.2.1"]));
     graph.set_interface("eth0".parse().unwrap(), Some(&["192.0.2.1".parse().unwrap()]));
     assert!(graph.flush().is_empty());
