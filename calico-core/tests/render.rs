@@ -232,6 +232,7 @@ fn further_sources_share_a_chain() {
 fn host_endpoints() {
     let mut renderer = Renderer::new(RenderConfig::default());
     let named = ActiveHostEndpoint {
+        dscp: Vec::new(),
         interfaces: HostInterfaces::Named(vec!["eth0".parse().unwrap(), "eth1".parse().unwrap()]),
         untracked: Directions { ingress: tier(&["raw"]), egress: Arc::default() },
         pre_dnat: Arc::default(),
@@ -239,6 +240,7 @@ fn host_endpoints() {
         forward: Directions { ingress: tier(&["normal"]), egress: Arc::default() },
     };
     let others = ActiveHostEndpoint {
+        dscp: Vec::new(),
         interfaces: HostInterfaces::Others,
         untracked: Directions { ingress: tier(&["ignored"]), egress: Arc::default() },
         pre_dnat: tier(&["early"]),
@@ -262,6 +264,36 @@ fn host_endpoints() {
     golden("host-endpoints-changed", &handle(&mut renderer, &changed));
     handle(&mut renderer, &[Event::HostEndpointRemoved(host_endpoint_id("uplinks"))]);
     assert_eq!(handle(&mut renderer, &[Event::HostEndpointRemoved(host_endpoint_id("uplinks"))]), Delta::default());
+}
+
+/// Packets of host endpoints are told by their addresses; of two that claim one the first by name says how they are marked.
+#[test]
+fn marks_of_host_endpoints() {
+    let mut renderer = Renderer::new(RenderConfig::default());
+    let marked = |name: &str, interface: &str, marks: &[(&str, u8)]| {
+        let endpoint = ActiveHostEndpoint {
+            interfaces: HostInterfaces::Named(vec![interface.parse().unwrap()]),
+            dscp: marks.iter().map(|(address, mark)| (address.parse().unwrap(), *mark)).collect(),
+            untracked: Directions::default(),
+            pre_dnat: Arc::default(),
+            normal: Directions::default(),
+            forward: Directions::default(),
+        };
+        host_endpoint(name, endpoint)
+    };
+    let ours = |name: &str| name.starts_with("dscp");
+    let shown = |delta: Delta| Delta {
+        chains_set: delta.chains_set.into_iter().filter(|chain| ours(chain.name.as_str())).collect(),
+        elements: delta.elements.into_iter().filter(|change| ours(change.set.as_str())).collect(),
+        chains_removed: delta.chains_removed.into_iter().filter(|name| ours(name.as_str())).collect(),
+        ..Delta::default()
+    };
+    let both = [("192.0.2.1", 46), ("2001:db8::1", 46)];
+    golden("host-marks", &shown(handle(&mut renderer, &[marked("b", "eth0", &both)])));
+    let rival = marked("a", "eth1", &[("192.0.2.1", 10)]);
+    golden("host-marks-rival", &shown(handle(&mut renderer, &[rival])));
+    let gone = |name| Event::HostEndpointRemoved(host_endpoint_id(name));
+    golden("host-marks-gone", &shown(handle(&mut renderer, &[gone("a"), gone("b")])));
 }
 
 /// Pools, hosts and services; then with every setting otherwise; then nothing is known any more.
@@ -419,6 +451,7 @@ fn refusals() {
     let config = RenderConfig { deny_action: DenyAction::Reject, flow_logs: true, ..RenderConfig::default() };
     let mut renderer = Renderer::new(config);
     let endpoint = ActiveHostEndpoint {
+        dscp: Vec::new(),
         interfaces: HostInterfaces::Named(vec!["eth0".parse().unwrap()]),
         untracked: Directions { ingress: tier(&["raw"]), egress: Arc::default() },
         pre_dnat: Arc::default(),

@@ -1,5 +1,6 @@
 //! Endpoints of this host as the renderer sees them, and what of them cannot be carried out.
 
+use alloc::string::{String, ToString};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::net::IpAddr;
@@ -7,8 +8,11 @@ use core::net::IpAddr;
 use super::admit::{Endpoint, HostEndpoint};
 use super::diagnostic::Problem;
 use super::event::{ActiveEndpoint, Directions};
-use crate::net::{Cidr, Family};
+use crate::net::{Cidr, Dscp, Family};
 use crate::resource::{HostPort, IpNat, WorkloadEndpointSpec, nobodys};
+
+/// The mark of a host's packets that leave the cluster.
+const DSCP: &str = "qos.projectcalico.org/dscp";
 
 /// A workload with its stacks.
 pub(super) fn workload(endpoint: &Endpoint, stacks: Directions, problems: &mut Vec<Problem>) -> Option<ActiveEndpoint> {
@@ -23,6 +27,27 @@ pub(super) fn workload(endpoint: &Endpoint, stacks: Directions, problems: &mut V
         ingress: stacks.ingress,
         egress: stacks.egress,
     })
+}
+
+/// Addresses of a host endpoint whose packets are marked when they leave the cluster (upstream's `qos.projectcalico.org/dscp`).
+pub(super) fn marked(endpoint: &HostEndpoint, problems: &mut Vec<Problem>) -> Vec<(IpAddr, u8)> {
+    let Some(object) = endpoint.object() else { return Vec::new() };
+    let Some(text) = object.metadata.annotations.get(DSCP) else { return Vec::new() };
+    let reason = match text.as_str().parse::<Dscp>() {
+        Err(error) => error.to_string(),
+        Ok(_) if object.spec.expected_ips.is_empty() => {
+            String::from("its packets are told by its expectedIPs, and there are none")
+        }
+        Ok(mark) => {
+            let addresses = object.spec.expected_ips.iter().map(|address| (address.to_canonical(), mark.value()));
+            let mut marked: Vec<_> = addresses.collect();
+            marked.sort_unstable();
+            marked.dedup();
+            return marked;
+        }
+    };
+    problems.push(Problem::Dscp(reason));
+    Vec::new()
 }
 
 /// Named ports that rules cannot know. The ports of a host endpoint are those of its expected addresses, and of no others that its interface

@@ -31,6 +31,9 @@ pub enum Problem {
     /// Something in the metadata, or of the stored text, cannot be read.
     #[error("{0}; the object counts without what cannot be read")]
     Metadata(#[source] Fault),
+    /// A host endpoint's packets are not marked as its annotation says.
+    #[error("its annotation qos.projectcalico.org/dscp is not carried out: {0}")]
+    Dscp(String),
     /// A node has an AS number that nobody may have.
     #[error("its asNumber is 0, which is nobody's (RFC 7607); the node takes no part in BGP")]
     NobodysAs,

@@ -204,6 +204,8 @@ pub struct ActiveEndpoint {
 pub struct ActiveHostEndpoint {
     /// The interfaces that are its own. No other host endpoint has them.
     pub interfaces: HostInterfaces,
+    /// Addresses whose packets get a DSCP when they leave the cluster, and which; sorted, none twice.
+    pub dscp: Vec<(IpAddr, u8)>,
     /// `doNotTrack` policies. Tiers end in Pass, and there are no profiles: what nothing decides goes on.
     pub untracked: Directions,
     /// `preDNAT` policies, of traffic that comes in. Tiers end in Pass, and there are no profiles.

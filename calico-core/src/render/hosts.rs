@@ -11,6 +11,7 @@
 //! postrouting -150  host-out-dnat     the same for what the host sends to a translated destination: only here is its interface right
 //! forward        2  forward-host-in   established, invalid; iifname vmap @forward-in
 //! forward        3  forward-host-out  established, invalid; oifname vmap @forward-out
+//! postrouting -149  dscp-hosts        saddr vmap @dscp-hosts, of host endpoints whose packets are marked
 //! ```
 //!
 //! A named interface is an element of each map, and none of these chains belongs to an endpoint. What an endpoint of all other interfaces
@@ -31,15 +32,16 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
+use core::net::IpAddr;
 
 use super::chains::{Chains, Written};
 use super::host_chains::Parts;
 use super::place::Place;
 use super::workloads::change_elements;
-use super::{RenderConfig, stack};
+use super::{RenderConfig, qos, stack};
 use crate::calc::event::{ActiveHostEndpoint, EndpointId, HostInterfaces, Stack};
 use crate::net::InterfaceName;
-use crate::table::{Chain, Datum, Delta, Element, FieldType, SetDecl, SetKind, SetName, Verdict};
+use crate::table::{Chain, ChainName, Datum, Delta, Element, FieldType, SetDecl, SetKind, SetName, Verdict};
 
 /// Set of the interfaces that host endpoints name.
 pub(super) const HOST_INTERFACES: &str = "host-interfaces";
@@ -55,6 +57,8 @@ pub(super) struct Hosts {
     claims: BTreeMap<Claim, BTreeSet<EndpointId>>,
     /// Number of claims with policies in a place.
     users: BTreeMap<Place, usize>,
+    /// Who wants packets from an address marked, and how; the first counts.
+    marks: BTreeMap<IpAddr, BTreeSet<(EndpointId, u8)>>,
     /// The base chains and what only they refer to, as last written.
     written: Written,
 }
@@ -79,10 +83,11 @@ impl Hosts {
         for claim in after {
             self.claims.entry(claim).or_default().insert(id.clone());
         }
-        match endpoint {
+        let former = match endpoint {
             Some(new) => self.endpoints.insert(id.clone(), Arc::clone(new)),
             None => self.endpoints.remove(id),
         };
+        self.mark(id, former.as_deref(), endpoint.map(|new| &**new), chains, delta);
         let changed: Vec<_> = was.into_iter().map(|(claim, old)| (claim, old, self.active(claim))).collect();
         let changed: Vec<_> = changed.into_iter().filter(|(_, old, new)| old != new).collect();
         for (_, _, new) in &changed {
@@ -99,6 +104,47 @@ impl Hosts {
             self.release(old.as_deref(), chains, delta);
         }
         self.write(chains, delta);
+    }
+
+    /// Brings the marks of a host endpoint up to date; what is referred to comes first and goes last.
+    fn mark(
+        &mut self,
+        id: &EndpointId,
+        former: Option<&ActiveHostEndpoint>,
+        endpoint: Option<&ActiveHostEndpoint>,
+        chains: &mut Chains,
+        delta: &mut Delta,
+    ) {
+        let marks = |endpoint: Option<&ActiveHostEndpoint>| -> BTreeSet<(IpAddr, u8)> {
+            endpoint.into_iter().flat_map(|endpoint| endpoint.dscp.iter().copied()).collect()
+        };
+        let (before, after) = (marks(former), marks(endpoint));
+        if before == after {
+            return;
+        }
+        let (gone, new) = (qos::host_chains(&before), qos::host_chains(&after));
+        new.into_iter().for_each(|chain| chains.take_chain(chain, delta));
+        let concerned: BTreeSet<IpAddr> = before.iter().chain(&after).map(|(address, _)| *address).collect();
+        let elements = |marks: &BTreeMap<IpAddr, BTreeSet<(EndpointId, u8)>>| {
+            let first = |address: &IpAddr| Some(qos::host_element(*address, marks.get(address)?.first()?.1));
+            concerned.iter().filter_map(first).collect::<BTreeSet<_>>()
+        };
+        let old = elements(&self.marks);
+        for (address, mark) in before {
+            if self
+                .marks
+                .get_mut(&address)
+                .is_some_and(|rivals| rivals.remove(&(id.clone(), mark)) && rivals.is_empty())
+            {
+                self.marks.remove(&address);
+            }
+        }
+        for (address, mark) in after {
+            self.marks.entry(address).or_default().insert((id.clone(), mark));
+        }
+        change_elements(&old, &elements(&self.marks), delta);
+        let names: Vec<ChainName> = gone.into_iter().map(|chain| chain.name).collect();
+        names.into_iter().for_each(|name| chains.drop_chain(name, delta));
     }
 
     fn active(&self, claim: Claim) -> Option<Arc<ActiveHostEndpoint>> {

@@ -1,18 +1,23 @@
-//! Limits on a workload's packets and connections, and the mark of its packets that leave the cluster.
+//! Limits on a workload's packets and connections, and the mark of its packets, and of a host endpoint's, that leave the cluster.
 //!
 //! ```text
 //! forward -1, input -1   limits-…   iifname vmap @limits-from {interface: jump limits-out/…}; oifname vmap @limits-to
 //! forward  5             dscp       iifname vmap @dscp {interface: goto dscp-…}
+//! postrouting -149       dscp-hosts saddr vmap @dscp-hosts {address: goto dscp-…}
 //! ```
 //!
 //! What a limit has counted is kept by the kernel with its rule, so each endpoint that is limited has a chain of its own (the only kind
 //! of chain that is an endpoint's), which no change of policy rewrites. Packets are counted before all else, those of established connections
 //! too; connections by their first packet. A hook costs a look-up only while any endpoint is limited. What the host itself sends to
 //! a workload is not limited (upstream polices nothing there either).
+//!
+//! A workload's packets are told by its interface, a host endpoint's by its expected addresses (upstream's rule), before they are translated.
 
+use alloc::collections::BTreeSet;
 use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
+use core::net::IpAddr;
 
 use super::names::{Direction, limits_chain};
 use super::network::POOLS;
@@ -31,11 +36,38 @@ const LIMITS_FROM: &str = "limits-from";
 const LIMITS_TO: &str = "limits-to";
 /// Map from interface to what marks its workload's packets. An address may be several workloads', an interface is one's.
 const DSCP: &str = "dscp";
+/// Maps from addresses of host endpoints to what marks their packets, less the family.
+const DSCP_HOSTS: &str = "dscp-hosts";
+
+const FAMILIES: [Family; 2] = [Family::V4, Family::V6];
 
 /// The maps that are there whatever is limited.
 pub(super) fn declarations() -> Vec<SetDecl> {
     let map = |name| SetDecl::new(SetName::composed(name), vec![FieldType::Interface], SetKind::VerdictMap);
-    [LIMITS_FROM, LIMITS_TO, DSCP].map(map).into()
+    let hosts =
+        |family| SetDecl::new(family_set(DSCP_HOSTS, family), vec![FieldType::Addr(family)], SetKind::VerdictMap);
+    [LIMITS_FROM, LIMITS_TO, DSCP].map(map).into_iter().chain(FAMILIES.map(hosts)).collect()
+}
+
+/// What marks packets of a host endpoint; the chains of all are equal.
+pub(super) fn host_chains(marks: &BTreeSet<(IpAddr, u8)>) -> Vec<Chain> {
+    if marks.is_empty() {
+        return Vec::new();
+    }
+    let lookup = |family| {
+        let verdict = Verdict::Lookup { key: vec![Field::SrcAddr(family)], map: family_set(DSCP_HOSTS, family) };
+        Rule { verdict: Some(verdict), ..Rule::default() }
+    };
+    let hook = base(DSCP_HOSTS, Hook::Postrouting, -149, FAMILIES.map(lookup).into());
+    let values: BTreeSet<u8> = marks.iter().map(|(_, value)| *value).collect();
+    values.into_iter().map(dscp_chain).chain([hook]).collect()
+}
+
+/// That packets from an address of a host endpoint are marked.
+pub(super) fn host_element(address: IpAddr, value: u8) -> (SetName, Element) {
+    let key = vec![Datum::Addr(address)].into_boxed_slice();
+    let element = Element::verdict(key, Verdict::Goto(dscp_chain_name(value)));
+    (family_set(DSCP_HOSTS, Family::of(address)), element)
 }
 
 /// Elements and chains of an endpoint; chains that are not its own are equal for all.
@@ -55,10 +87,10 @@ pub(super) fn parts(endpoint: &ActiveEndpoint) -> (Vec<(SetName, Element)>, Vec<
         chains.extend(limit_hooks());
     }
     if let Some(dscp) = controls.dscp {
-        let name = ChainName::composed(&format!("dscp-{}", dscp.value()));
+        let name = dscp_chain_name(dscp.value());
         let key = vec![Datum::Interface(endpoint.interface)].into_boxed_slice();
-        elements.push((SetName::composed(DSCP), Element::verdict(key, Verdict::Goto(name.clone()))));
-        chains.extend([dscp_hook(), Chain { name, base: None, rules: dscp_rules(dscp.value()) }]);
+        elements.push((SetName::composed(DSCP), Element::verdict(key, Verdict::Goto(name))));
+        chains.extend([dscp_hook(), dscp_chain(dscp.value())]);
     }
     (elements, chains)
 }
@@ -100,19 +132,26 @@ fn dscp_hook() -> Chain {
     base(DSCP, Hook::Forward, 5, vec![lookup(Field::IifName, DSCP)])
 }
 
+fn dscp_chain_name(value: u8) -> ChainName {
+    ChainName::composed(&format!("dscp-{value}"))
+}
+
+fn dscp_chain(value: u8) -> Chain {
+    Chain { name: dscp_chain_name(value), base: None, rules: dscp_rules(value) }
+}
+
 /// What stays in the cluster, or with this host, keeps the mark it has.
 fn dscp_rules(value: u8) -> Vec<Rule> {
     let stays = |condition| Rule { matches: vec![condition], verdict: Some(Verdict::Return), ..Rule::default() };
-    let families = [Family::V4, Family::V6];
-    let mut rules: Vec<Rule> = families
+    let mut rules: Vec<Rule> = FAMILIES
         .map(|family| {
             let (key, set) = (vec![Field::DstAddr(family)], family_set(POOLS, family));
             stays(Match::InSet { key, set, negated: false })
         })
         .into();
-    rules.extend(families.map(|family| stays(Match::Local { field: Field::DstAddr(family), negated: false })));
+    rules.extend(FAMILIES.map(|family| stays(Match::Local { field: Field::DstAddr(family), negated: false })));
     rules.extend(
-        families.map(|family| Rule { statements: vec![Statement::SetDscp { family, value }], ..Rule::default() }),
+        FAMILIES.map(|family| Rule { statements: vec![Statement::SetDscp { family, value }], ..Rule::default() }),
     );
     rules
 }

@@ -405,7 +405,12 @@ impl Generator {
             ports: ports.into(),
         };
         let labels: TextMap = self.labels(&[("app", &["web", "db"]), ("tier", &["front", "back"])]);
-        let metadata = Metadata { labels, ..Metadata::named(&name) };
+        let mut metadata = Metadata { labels, ..Metadata::named(&name) };
+        if self.random.chance(30) {
+            metadata
+                .annotations
+                .insert("qos.projectcalico.org/dscp".into(), self.random.pick(&["AF41", "EF", "x"]).into());
+        }
         let resource = Resource::HostEndpoint(Object { metadata, spec });
         Update { key, value: (!self.random.chance(15)).then(|| Arc::new(resource)) }
     }

@@ -103,6 +103,7 @@ pub(super) fn everything() -> [Vec<Event>; 2] {
     Arc::make_mut(&mut stack).tiers.iter_mut().for_each(|tier| tier.policies.push(staged("tried")));
     let both = || Directions { ingress: stack.clone(), egress: stack.clone() };
     let host = |interfaces| ActiveHostEndpoint {
+        dscp: vec![("192.0.2.1".parse().unwrap(), 46), ("2001:db8::1".parse().unwrap(), 10)],
         interfaces,
         untracked: both(),
         pre_dnat: stack.clone(),
@@ -242,6 +243,7 @@ async fn policies(peer: &Netns) {
     ])
     .await;
     let mut endpoint = ActiveHostEndpoint {
+        dscp: Vec::new(),
         interfaces: HostInterfaces::Named(vec![UPLINK.parse().unwrap()]),
         untracked: Directions::default(),
         pre_dnat: Arc::default(),

@@ -190,7 +190,7 @@ impl Graph {
         };
         let interfaces = self.hosts.interfaces_of(key);
         let sorted = self.order.sort(self.activation.policies_of(key));
-        let problems = self.order.missing_tiers(&sorted);
+        let mut problems = self.order.missing_tiers(&sorted);
         let profiles: Vec<ProfileId> = endpoint.profiles().map(|name| ProfileId(name.into())).collect();
         let active = interfaces.map(|interfaces| ActiveHostEndpoint {
             interfaces,
@@ -198,6 +198,7 @@ impl Graph {
             pre_dnat: self.order.stack(&sorted, &[], List::PreDnat, PolicyType::Ingress),
             normal: self.order.stacks(&sorted, &profiles, List::Normal),
             forward: self.order.stacks(&sorted, &[], List::Forward),
+            dscp: describe::marked(endpoint, &mut problems),
         });
         self.diagnostics.set(key, Finder::Order, problems);
         active
