@@ -57,6 +57,7 @@ fn set_up_otherwise() {
         failsafes: failsafes.clone(),
         deny_action: DenyAction::Reject,
         flow_logs: true,
+        floating_addresses: true,
         counters: false,
         ipv6: false,
         ..RenderConfig::default()

@@ -1,47 +1,76 @@
-//! Addresses that several endpoints of this host have at once: who has the route, and who is told that it has not.
+//! Addresses that several endpoints of this host have at once: who has the route, to whom a floating address leads, and who is told that
+//! it has not, or that it leads elsewhere.
 //!
 //! In come the changes that dispatch makes: what is active here. The renderer gives an address to the first interface by name, so
 //! that every restart decides alike (upstream's choice is the interface that the kernel made last, which the graph cannot see). Whose
 //! endpoint does not have the route gets a diagnostic for each such address. It is active otherwise: it may send from there, and its
-//! other addresses are its own. A change costs what claims the addresses that change.
+//! other addresses are its own. A floating address leads to the smallest of the addresses that it is to lead to, and of one address to the first
+//! interface (upstream compares their texts). A change costs what claims the addresses that change.
 
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
+use core::net::IpAddr;
 
 use hashbrown::HashMap;
 
 use super::admit::Endpoint;
+use super::describe;
 use super::diagnostic::{Diagnostics, Finder, Problem};
 use crate::net::{Cidr, InterfaceName};
-use crate::resource::{ResourceKey, WorkloadEndpointSpec};
+use crate::resource::ResourceKey;
 
 /// The node.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Addresses {
     active: HashMap<ResourceKey, Endpoint>,
-    claims: HashMap<Cidr, BTreeSet<(InterfaceName, ResourceKey)>>,
+    claims: HashMap<Address, BTreeSet<Claim>>,
+    /// Whether floating addresses lead anywhere.
+    has_floating: bool,
+}
+
+/// An address that one endpoint can have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+enum Address {
+    /// A workload's own.
+    Own(Cidr),
+    /// One outside.
+    Floating(IpAddr),
+}
+
+/// Whose an address is; the smallest claim wins. A floating address is claimed by the address that it leads to, first of all.
+type Claim = (Option<IpAddr>, InterfaceName, ResourceKey);
+
+impl Default for Addresses {
+    fn default() -> Self {
+        Self { active: HashMap::new(), claims: HashMap::new(), has_floating: true }
+    }
 }
 
 impl Addresses {
+    pub(super) const fn set_floating(&mut self, has_floating: bool) {
+        self.has_floating = has_floating;
+    }
+
     /// Takes the new state of an endpoint as far as it is active here.
     pub(super) fn update(&mut self, key: &ResourceKey, endpoint: Option<&Endpoint>, diagnostics: &mut Diagnostics) {
         let former = match endpoint {
             Some(endpoint) => self.active.insert(key.clone(), endpoint.clone()),
             None => self.active.remove(key),
         };
+        let has_floating = self.has_floating;
         let mut concerned = BTreeSet::from([key.clone()]);
-        for (interface, address) in former.iter().flat_map(claimed) {
+        for (address, claim) in former.iter().flat_map(|former| claimed(key, former, has_floating)) {
             let Some(claims) = self.claims.get_mut(&address) else { continue };
-            claims.remove(&(interface, key.clone()));
-            concerned.extend(claims.iter().map(|(_, other)| other.clone()));
+            claims.remove(&claim);
+            concerned.extend(claims.iter().map(|(.., other)| other.clone()));
             if claims.is_empty() {
                 self.claims.remove(&address);
             }
         }
-        for (interface, address) in endpoint.into_iter().flat_map(claimed) {
+        for (address, claim) in endpoint.into_iter().flat_map(|endpoint| claimed(key, endpoint, has_floating)) {
             let claims = self.claims.entry(address).or_default();
-            concerned.extend(claims.iter().map(|(_, other)| other.clone()));
-            claims.insert((interface, key.clone()));
+            concerned.extend(claims.iter().map(|(.., other)| other.clone()));
+            claims.insert(claim);
         }
         for key in concerned {
             let problems = self.active.get(&key).map(|endpoint| self.problems(&key, endpoint));
@@ -50,18 +79,27 @@ impl Addresses {
     }
 
     fn problems(&self, key: &ResourceKey, endpoint: &Endpoint) -> Vec<Problem> {
-        let addresses: BTreeSet<_> = claimed(endpoint).collect();
-        let taken = addresses.into_iter().filter_map(|(_, address)| {
-            let (interface, by) = self.claims.get(&address)?.first()?;
-            (by != key).then(|| Problem::AddressTaken { address, interface: *interface, by: by.clone() })
+        let claims = claimed(key, endpoint, self.has_floating);
+        let addresses: BTreeSet<_> = claims.into_iter().map(|(address, _)| address).collect();
+        let taken = addresses.into_iter().filter_map(|address| {
+            let (_, interface, by) = self.claims.get(&address)?.first()?;
+            let (interface, by) = (*interface, (by != key).then(|| by.clone())?);
+            Some(match address {
+                Address::Own(address) => Problem::AddressTaken { address, interface, by },
+                Address::Floating(external) => Problem::FloatingTaken { external, interface, by },
+            })
         });
         taken.collect()
     }
 }
 
-fn claimed(endpoint: &Endpoint) -> impl Iterator<Item = (InterfaceName, Cidr)> {
-    let spec = endpoint.object().map(|object| &object.spec);
-    let interface = spec.and_then(|spec| spec.interface_name);
-    let addresses = spec.into_iter().flat_map(WorkloadEndpointSpec::addresses);
-    interface.into_iter().flat_map(move |interface| addresses.clone().map(move |address| (interface, address)))
+fn claimed(key: &ResourceKey, endpoint: &Endpoint, has_floating: bool) -> Vec<(Address, Claim)> {
+    let Some(spec) = endpoint.object().map(|object| &object.spec) else { return Vec::new() };
+    let Some(interface) = spec.interface_name else { return Vec::new() };
+    let own = spec.addresses().map(|address| (Address::Own(address), (None, interface, key.clone())));
+    let floating = if has_floating { describe::floating_addresses(spec) } else { Vec::new() };
+    let floating = floating
+        .into_iter()
+        .map(|(outside, inside)| (Address::Floating(outside), (Some(inside), interface, key.clone())));
+    own.chain(floating).collect()
 }

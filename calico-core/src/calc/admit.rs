@@ -11,8 +11,8 @@ use super::diagnostic::Problem;
 use super::policy::{Admission, Policy};
 use super::scope::{NAMESPACE_PREFIX, SERVICE_ACCOUNT, SERVICE_ACCOUNT_PREFIX};
 use crate::resource::{
-    HostEndpointSpec, Kind, NAMESPACE_LABEL, NetworkSetSpec, Object, ProfileSpec, Resource, ResourceKey, TierSpec,
-    WorkloadEndpointSpec,
+    FaultSort, HostEndpointSpec, Kind, NAMESPACE_LABEL, NetworkSetSpec, Object, ProfileSpec, Resource, ResourceKey,
+    TierSpec, WorkloadEndpointSpec,
 };
 use crate::selector::Selector;
 use crate::text::Text;
@@ -81,10 +81,11 @@ pub(super) fn admit(update: &Update) -> (Admitted, Vec<Problem>) {
     if update.value.is_some() && value.is_none() {
         problems.push(Problem::WrongKind);
     }
-    if problems.is_empty() {
-        let unread = || value?.metadata()?.unread.first().cloned();
-        problems.extend(unread().map(Problem::Metadata));
-    }
+    let unread = value.and_then(|value| value.metadata()).into_iter().flat_map(|metadata| &metadata.unread);
+    problems.extend(unread.cloned().map(|fault| match fault.sort {
+        FaultSort::UnknownField => Problem::UnknownField(fault),
+        _ => Problem::Metadata(fault),
+    }));
     (admitted, problems)
 }
 

@@ -5,28 +5,106 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::net::IpAddr;
 
+use super::abilities::Abilities;
 use super::admit::{Endpoint, HostEndpoint};
 use super::diagnostic::Problem;
 use super::event::{ActiveEndpoint, Directions};
 use crate::net::{Cidr, Dscp, Family};
-use crate::resource::{HostPort, IpNat, WorkloadEndpointSpec, nobodys};
+use crate::resource::{HostPort, IpNat, QosControls, WorkloadEndpointSpec, nobodys};
 
 /// The mark of a host's packets that leave the cluster.
 const DSCP: &str = "qos.projectcalico.org/dscp";
 
 /// A workload with its stacks.
-pub(super) fn workload(endpoint: &Endpoint, stacks: Directions, problems: &mut Vec<Problem>) -> Option<ActiveEndpoint> {
+pub(super) fn workload(
+    endpoint: &Endpoint,
+    stacks: Directions,
+    abilities: Abilities,
+    problems: &mut Vec<Problem>,
+) -> Option<ActiveEndpoint> {
     let spec = &endpoint.object()?.spec;
+    not_carried_out(spec, abilities, problems);
+    if let Some(controls) = &spec.qos_controls {
+        limits(controls, problems);
+    }
     Some(ActiveEndpoint {
         interface: spec.interface_name?,
         mac: spec.mac,
         addresses: spec.addresses().collect(),
         allowed_sources: spec.allow_spoofed_source_prefixes.clone(),
-        floating: floating(spec, problems),
+        floating: if abilities.floating_addresses { floating(spec, problems) } else { Vec::new() },
         qos: spec.qos_controls.as_ref().map(|qos| Arc::new((**qos).clone())),
         ingress: stacks.ingress,
         egress: stacks.egress,
     })
+}
+
+/// What an endpoint asks of a host that does no such thing.
+fn not_carried_out(spec: &WorkloadEndpointSpec, abilities: Abilities, problems: &mut Vec<Problem>) {
+    let wants_bandwidth = spec
+        .qos_controls
+        .as_ref()
+        .is_some_and(|controls| controls.ingress_bandwidth.or(controls.egress_bandwidth).is_some());
+    let wishes = [
+        (
+            !spec.ip_nats.is_empty() && !abilities.floating_addresses,
+            "ipNATs",
+            "floating addresses are switched off on this host (FloatingIPs)",
+        ),
+        (
+            !spec.allow_spoofed_source_prefixes.is_empty() && !abilities.spoofed_sources,
+            "allowSpoofedSourcePrefixes",
+            "they are switched off on this host (WorkloadSourceSpoofing)",
+        ),
+        (wants_bandwidth && !abilities.bandwidth, "limits on bandwidth (qosControls)", "this host has no such limits"),
+    ];
+    let asked = wishes.into_iter().filter(|(asked, ..)| *asked);
+    problems.extend(asked.map(|(_, field, reason)| Problem::NotCarriedOut { field, reason }));
+}
+
+/// Limits that are none: of values that no manifest may have, and beside which that is missing what they limit.
+fn limits(controls: &QosControls, problems: &mut Vec<Problem>) {
+    let of = |field, value: Option<i64>| (field, value);
+    let rates = [
+        (of("ingressBandwidth", controls.ingress_bandwidth), i64::MAX),
+        (of("egressBandwidth", controls.egress_bandwidth), i64::MAX),
+        (of("ingressPacketRate", controls.ingress_packet_rate), u32::MAX.into()),
+        (of("egressPacketRate", controls.egress_packet_rate), u32::MAX.into()),
+        (of("ingressMaxConnections", controls.ingress_max_connections), u32::MAX.into()),
+        (of("egressMaxConnections", controls.egress_max_connections), u32::MAX.into()),
+    ];
+    let is_limit = |value: i64, most: i64| value > 0 && value <= most;
+    for ((field, value), most) in rates {
+        if value.is_some_and(|value| !is_limit(value, most)) {
+            problems.push(Problem::Limit { field, reason: "no limit can be of that size" });
+        }
+    }
+    let beside = [
+        (of("ingressBurst", controls.ingress_burst), controls.ingress_bandwidth, "there is no ingressBandwidth"),
+        (of("ingressPeakrate", controls.ingress_peakrate), controls.ingress_bandwidth, "there is no ingressBandwidth"),
+        (of("ingressMinburst", controls.ingress_minburst), controls.ingress_peakrate, "there is no ingressPeakrate"),
+        (of("egressBurst", controls.egress_burst), controls.egress_bandwidth, "there is no egressBandwidth"),
+        (of("egressPeakrate", controls.egress_peakrate), controls.egress_bandwidth, "there is no egressBandwidth"),
+        (of("egressMinburst", controls.egress_minburst), controls.egress_peakrate, "there is no egressPeakrate"),
+        (
+            of("ingressPacketBurst", controls.ingress_packet_burst),
+            controls.ingress_packet_rate,
+            "there is no ingressPacketRate",
+        ),
+        (
+            of("egressPacketBurst", controls.egress_packet_burst),
+            controls.egress_packet_rate,
+            "there is no egressPacketRate",
+        ),
+    ];
+    for ((field, value), rate, missing) in beside {
+        let reason = match (value, rate) {
+            (Some(_), None) => missing,
+            (Some(value), _) if value <= 0 => "no burst can be of that size",
+            _ => continue,
+        };
+        problems.push(Problem::Limit { field, reason });
+    }
 }
 
 /// Addresses of a host endpoint whose packets are marked when they leave the cluster (upstream's `qos.projectcalico.org/dscp`).
@@ -61,6 +139,11 @@ pub(super) fn unknown_ports(endpoint: &HostEndpoint) -> impl Iterator<Item = Pro
     };
     let unknown = ports.filter(is_unknown).map(|port| Problem::HostPort(port.name.clone()));
     unknown.chain(nowhere.then_some(Problem::PortsWithoutAddress))
+}
+
+/// Floating addresses that lead to one of the workload's own.
+pub(super) fn floating_addresses(spec: &WorkloadEndpointSpec) -> Vec<(IpAddr, IpAddr)> {
+    floating(spec, &mut Vec::new())
 }
 
 /// Floating addresses that lead to one of the workload's own, in order. Of two for one address outside the first counts.

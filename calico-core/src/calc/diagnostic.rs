@@ -4,6 +4,7 @@ use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::net::IpAddr;
 
 use crate::net::{Cidr, InterfaceName};
 use crate::resource::{Fault, PolicyType, ResourceKey};
@@ -31,6 +32,28 @@ pub enum Problem {
     /// Something in the metadata, or of the stored text, cannot be read.
     #[error("{0}; the object counts without what cannot be read")]
     Metadata(#[source] Fault),
+    /// A field of an object without rules is not known.
+    #[error("{0}; nothing acts on it")]
+    UnknownField(#[source] Fault),
+    /// A policy has rules of a direction that it does not govern.
+    #[error("its types do not name {}, so its {} rules are not carried out", type_name(*.0), direction_name(*.0))]
+    Ungoverned(PolicyType),
+    /// An endpoint asks for what this host does not do.
+    #[error("its {field} are not carried out: {reason}")]
+    NotCarriedOut {
+        /// The field.
+        field: &'static str,
+        /// Why not.
+        reason: &'static str,
+    },
+    /// One of a workload's limits is none.
+    #[error("its qosControls.{field} limits nothing: {reason}")]
+    Limit {
+        /// The field.
+        field: &'static str,
+        /// Why not.
+        reason: &'static str,
+    },
     /// A host endpoint's packets are not marked as its annotation says.
     #[error("its annotation qos.projectcalico.org/dscp is not carried out: {0}")]
     Dscp(String),
@@ -124,6 +147,16 @@ pub enum Problem {
     /// A host endpoint has named ports, and no address that they could be of.
     #[error("its ports are named, but it has no expectedIPs: rules that name them match nothing of it")]
     PortsWithoutAddress,
+    /// Another endpoint of this host has the same floating address, for an address of its own that comes first.
+    #[error("its floating address {external} leads to {by}, whose interface is {interface}")]
+    FloatingTaken {
+        /// The address outside.
+        external: IpAddr,
+        /// Where it leads.
+        interface: InterfaceName,
+        /// Whose interface that is.
+        by: ResourceKey,
+    },
     /// A floating address that leads nowhere.
     #[error("its floating address {external} for {internal} is not carried out: {reason}")]
     Floating {
@@ -174,6 +207,9 @@ pub enum RuleFault {
     /// A condition on services that names none: it lacks the name, or the namespace where the policy has none.
     #[error("its services need a name, and a namespace in what has none itself")]
     Services,
+    /// Nobody tells this host what stands behind services.
+    #[error("this host is not told what stands behind services")]
+    UnknownServices,
     /// The ports behind a service are the service's.
     #[error("services of a destination cannot be combined with ports")]
     ServicesWithPorts,
@@ -226,6 +262,13 @@ impl RuleEffect {
             Self::LeftOut => "is left out",
             Self::Denies => "denies without that condition",
         }
+    }
+}
+
+const fn type_name(direction: PolicyType) -> &'static str {
+    match direction {
+        PolicyType::Ingress => "Ingress",
+        PolicyType::Egress => "Egress",
     }
 }
 

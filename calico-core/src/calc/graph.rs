@@ -7,6 +7,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::{mem, net::IpAddr};
 
+use super::abilities::Abilities;
 use super::active_rules::Activation;
 use super::addresses::Addresses;
 use super::admit::{self, Admitted, Profile};
@@ -41,6 +42,7 @@ use flush::{Held, Sent};
 /// ```
 #[derive(Debug)]
 pub struct Graph {
+    abilities: Abilities,
     dispatch: Dispatch,
     addresses: Addresses,
     hosts: HostEndpoints,
@@ -73,6 +75,7 @@ impl Graph {
 
     fn of(host: Option<&str>) -> Self {
         let mut graph = Self {
+            abilities: Abilities::default(),
             dispatch: Dispatch::new(host),
             addresses: Addresses::default(),
             hosts: HostEndpoints::new(host),
@@ -108,6 +111,14 @@ impl Graph {
     #[must_use]
     pub fn with_excluded_interfaces(mut self, excluded: InterfaceList) -> Self {
         self.hosts.set_excluded(excluded);
+        self
+    }
+
+    /// What the host carries out, instead of everything. To be given before the first update.
+    #[must_use]
+    pub fn with_abilities(mut self, abilities: Abilities) -> Self {
+        self.abilities = abilities;
+        self.addresses.set_floating(abilities.floating_addresses);
         self
     }
 

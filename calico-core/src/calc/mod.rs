@@ -18,6 +18,7 @@
 //! Invariants: what the events add up to is a function of the current objects, whatever the order in which they came; the cost of
 //! a change is that of what it concerns, never of all; whatever is missing or unusable lets less through, never more.
 
+mod abilities;
 mod active_rules;
 mod addresses;
 mod admit;
@@ -44,6 +45,7 @@ mod services;
 mod shared;
 mod waiting;
 
+pub use abilities::Abilities;
 pub use diagnostic::{Combination, Problem, RuleEffect, RuleFault};
 pub use graph::Graph;
 pub use rule_scan::rule_origins;

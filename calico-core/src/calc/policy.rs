@@ -89,6 +89,11 @@ impl Policy {
     fn find_problems(&self, problems: &mut Vec<Problem>) {
         let Some(spec) = self.spec() else { return };
         problems.extend(self.combinations().map(Problem::Combination));
+        // That a preDNAT policy has egress rules is told already.
+        let is_told = |direction: &PolicyType| *direction == PolicyType::Egress && self.stands_in(List::PreDnat);
+        let idle = |direction: &PolicyType| !self.governs(*direction) && !self.all_rules(*direction).is_empty();
+        let directions = [PolicyType::Ingress, PolicyType::Egress].into_iter();
+        problems.extend(directions.filter(|one| idle(one) && !is_told(one)).map(Problem::Ungoverned));
         let hints = match spec {
             Spec::Namespaced(spec) => &spec.performance_hints,
             Spec::Global(spec) => &spec.performance_hints,

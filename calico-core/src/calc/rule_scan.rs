@@ -3,7 +3,7 @@
 //! A rule that cannot be carried out as written fails closed, and says so: a Deny loses the condition and denies more; so does a
 //! Pass, which becomes a Deny, for without it a later Allow of its tier would let through what the Pass would have handed to the
 //! tiers that follow; any other is left out. That holds for what the stored rule has and this version does not understand, for selectors that do not
-//! parse, for HTTP (which the kernel cannot see) and for services that cannot be told.
+//! parse, for HTTP (which the kernel cannot see) and for services that cannot be told, or of which nobody tells.
 
 use alloc::format;
 use alloc::string::String;
@@ -82,13 +82,22 @@ pub(super) struct Refs {
     pub(super) services: Vec<ServiceSet>,
 }
 
-/// Scans the rules of a policy in a namespace, or of a global one or a profile.
-pub(super) fn scan(namespace: Option<&str>, ingress: &[Rule], egress: &[Rule]) -> Scan {
+/// What rules are scanned with.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Scope<'a> {
+    /// The policy's namespace; none of a global one or a profile.
+    pub(super) namespace: Option<&'a str>,
+    /// Whether somebody tells what stands behind services.
+    pub(super) knows_services: bool,
+}
+
+/// Scans the rules of a policy or profile.
+pub(super) fn scan(scope: Scope<'_>, ingress: &[Rule], egress: &[Rule]) -> Scan {
     let mut scan = Scan::default();
     let mut problems = Few::default();
     for (direction, rules) in [(PolicyType::Ingress, ingress), (PolicyType::Egress, egress)] {
         let scanned = rules.iter().enumerate().filter_map(|(index, rule)| {
-            let scanner = Scanner { namespace, rule, faults: Vec::new(), sets: Refs::default() };
+            let scanner = Scanner { scope, rule, faults: Vec::new(), sets: Refs::default() };
             scanner.run(direction, index, &mut scan.sets, &mut problems)
         });
         let scanned = scanned.collect();
@@ -102,10 +111,11 @@ pub(super) fn scan(namespace: Option<&str>, ingress: &[Rule], egress: &[Rule]) -
 }
 
 /// For each rule of [`ActiveRules`] the place of the rule as written that it was made of: those that are left out are not there. Rules are
-/// those of one direction of a policy in that namespace, or of a global one or a profile.
+/// those of one direction of a policy in that namespace, or of a global one or a profile, and services are known.
 pub fn rule_origins(namespace: Option<&str>, rules: &[Rule]) -> Vec<usize> {
     let mut nowhere = Few::default();
-    let scanner = |rule| Scanner { namespace, rule, faults: Vec::new(), sets: Refs::default() };
+    let scope = Scope { namespace, knows_services: true };
+    let scanner = |rule| Scanner { scope, rule, faults: Vec::new(), sets: Refs::default() };
     let mut stays = |(index, rule)| {
         let scanned = scanner(rule).run(PolicyType::Ingress, index, &mut Refs::default(), &mut nowhere);
         scanned.map(|_| index)
@@ -115,7 +125,7 @@ pub fn rule_origins(namespace: Option<&str>, rules: &[Rule]) -> Vec<usize> {
 
 /// One rule being scanned.
 struct Scanner<'a> {
-    namespace: Option<&'a str>,
+    scope: Scope<'a>,
     rule: &'a Rule,
     faults: Vec<RuleFault>,
     sets: Refs,
@@ -205,7 +215,7 @@ impl Scanner<'_> {
     /// `behind` says what of a service's endpoints counts on this side: of a source the address, of a destination the port as well.
     fn entity(&mut self, entity: &EntityRule, behind: IpSetKind) -> ActiveEntity {
         let service = entity.services.as_ref().and_then(|services| self.service_set(services, entity, behind));
-        let peers = scope::peers(self.namespace, entity).unwrap_or_else(|(field, error)| {
+        let peers = scope::peers(self.scope.namespace, entity).unwrap_or_else(|(field, error)| {
             self.faults.push(RuleFault::Selector { field, error });
             Peers::default()
         });
@@ -248,10 +258,14 @@ impl Scanner<'_> {
     /// The ports behind a service are alternatives to others of the rule, so they stand alone.
     fn service_set(&mut self, services: &ServiceMatch, entity: &EntityRule, kind: IpSetKind) -> Option<SetId> {
         let namespace = Some(services.namespace.as_str()).filter(|namespace| !namespace.is_empty());
-        let Some(namespace) = namespace.or(self.namespace).filter(|_| !services.name.is_empty()) else {
+        let Some(namespace) = namespace.or(self.scope.namespace).filter(|_| !services.name.is_empty()) else {
             self.faults.push(RuleFault::Services);
             return None;
         };
+        if !self.scope.knows_services {
+            self.faults.push(RuleFault::UnknownServices);
+            return None;
+        }
         if kind == IpSetKind::AddrPort && !entity.ports.is_empty() {
             self.faults.push(RuleFault::ServicesWithPorts);
             return None;
@@ -298,6 +312,7 @@ mod tests {
             rule(Action::Allow, false),
         ];
         assert_eq!(rule_origins(None, &rules), [1, 3, 4]);
-        assert_eq!(scan(None, &rules, &[]).rules.ingress.len(), 3);
+        let scope = Scope { namespace: None, knows_services: true };
+        assert_eq!(scan(scope, &rules, &[]).rules.ingress.len(), 3);
     }
 }

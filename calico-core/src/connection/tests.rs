@@ -304,6 +304,7 @@ fn host_endpoint(interfaces: HostInterfaces, policy: Option<&PolicyId>) -> Event
     let forward = Arc::new(Stack { tiers: policy.map(tier).into_iter().collect(), profiles: Vec::new() });
     let endpoint = ActiveHostEndpoint {
         interfaces,
+        dscp: Vec::new(),
         untracked: Directions::default(),
         pre_dnat: Arc::default(),
         normal: Directions::default(),

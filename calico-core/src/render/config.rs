@@ -41,7 +41,7 @@ pub struct RenderConfig {
     pub log_prefix: String,
     /// How often each Log rule writes at most (`LogActionRateLimit`); none means always.
     pub log_rate: Option<LogRate>,
-    /// Whether rules hand packets to the collector of flow logs (upstream: a flow-log reporter is set up).
+    /// Whether rules hand packets to the collector of flow logs (upstream: a flow-log reporter is set up). There is none here yet.
     pub flow_logs: bool,
     /// Whether rules of policies count packets. Costs 2 to 3 ns for the one rule that matches and 32 octets a rule and processor, and is what
     /// tells an operator which rule is hit; so it is on. A policy that changes counts from zero.

@@ -97,6 +97,7 @@ pub use names::{FROM_WORKLOAD, TABLE, TO_WORKLOAD};
 pub use nat::{InterfacePattern, NatConfig};
 pub use standard::Renderer;
 
+use crate::calc::Abilities;
 use crate::calc::event::Event;
 use crate::flow::Flow;
 use crate::table::Delta;
@@ -141,4 +142,9 @@ pub trait PolicyRenderer {
     /// connections that were ended. Those that are `over` it drops no more. A renderer that cannot do it adds nothing, and then such
     /// connections are ended again when they come back.
     fn bar(&mut self, _ended: &[Flow], _over: &[Flow], _delta: &mut Delta) {}
+
+    /// What it carries out, as it is set up: the graph tells of what is asked for beyond. Services are not its matter.
+    fn abilities(&self) -> Abilities {
+        Abilities::default()
+    }
 }

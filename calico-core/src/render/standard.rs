@@ -8,6 +8,7 @@ use super::network::Surroundings;
 use super::owner::Owner;
 use super::workloads::Workloads;
 use super::{PolicyRenderer, RenderConfig, set, skeleton};
+use crate::calc::Abilities;
 use crate::calc::event::{Event, IpSetKind, Member, SetId};
 use crate::flow::Flow;
 use crate::table::Delta;
@@ -56,6 +57,16 @@ impl PolicyRenderer for Renderer {
 
     fn bar(&mut self, ended: &[Flow], over: &[Flow], delta: &mut Delta) {
         super::ended::change(ended, over, delta);
+    }
+
+    fn abilities(&self) -> Abilities {
+        let config = &self.chains.config;
+        Abilities {
+            floating_addresses: config.floating_addresses,
+            spoofed_sources: config.allow_spoofed_sources,
+            bandwidth: false,
+            ..Abilities::default()
+        }
     }
 }
 

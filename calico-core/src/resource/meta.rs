@@ -37,8 +37,8 @@ pub struct Metadata {
     /// Free annotations.
     #[serde(skip_serializing_if = "TextMap::is_empty")]
     pub annotations: TextMap,
-    /// What of the stored metadata, of the stored text as a whole, of a tier's status or of a policy without rules cannot be read; the
-    /// object counts without it.
+    /// What of the stored metadata, of the stored text as a whole, of a tier's status or of a policy without rules cannot be read, and which
+    /// fields of an object without rules are not known; the object counts without it.
     #[serde(skip)]
     pub unread: Box<[Fault]>,
 }

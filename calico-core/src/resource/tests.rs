@@ -227,6 +227,15 @@ pub(super) fn is_part(part: &Value, whole: &Value) -> bool {
     }
 }
 
+impl Kind {
+    /// Paths of this kind's fields.
+    pub(crate) fn field_paths(self) -> BTreeSet<String> {
+        let mut names = BTreeSet::new();
+        known_fields(self.shape(), "", &mut names);
+        names.into_iter().filter_map(|path| path.strip_prefix('.').map(Into::into)).collect()
+    }
+}
+
 /// Paths of the fields of a shape that the model does more with than to carry them. Elements of lists have the path of the list.
 pub(super) fn known_fields(shape: &Shape, path: &str, names: &mut BTreeSet<String>) {
     match shape {

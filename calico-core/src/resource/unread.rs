@@ -22,6 +22,10 @@
 //! A network set keeps the prefixes that can be read: were it absent for one bad entry, rules that deny its members would deny
 //! nobody.
 //!
+//! Where no rule can carry a field that is not known (in a network set, a tier, a host endpoint, a staged policy of Kubernetes, a policy without
+//! rules), it is noted in [`Metadata::unread`](super::Metadata::unread): nothing acts on it, and the status says so. Only of workload
+//! endpoints, which are hundreds of thousands, nobody looks for them.
+//!
 //! The document is never changed by any of this. Rules and lists of prefixes that are not understood are written back as they were
 //! read; an object of which another part was refused is for its store not to write at all ([`Resource::is_partial`]).
 
@@ -35,7 +39,7 @@ use serde_json::{Map, Value, json};
 
 use super::path::Path;
 use super::shape::unknown_field;
-use super::{Fault, Kind, Resource, Rule, header};
+use super::{Fault, FaultSort, Kind, Resource, Rule, header};
 use crate::few::Few;
 
 /// What of a stored rule or list of prefixes is not understood.
@@ -76,10 +80,24 @@ struct Findings {
     rules: BTreeMap<Place, Few<Fault>>,
 }
 
-/// Notes at every rule which of its fields are not known.
+/// Notes which fields are not known: at every rule, or else in the metadata.
 pub(super) fn mark_unknown(resource: &mut Resource, document: &Value) {
-    if has_rules(resource.kind()) {
-        unknown_fields(resource.kind(), document).mark(resource, document);
+    let kind = resource.kind();
+    if has_rules(kind) {
+        unknown_fields(kind, document).mark(resource, document);
+    } else if tells_unknown(kind) {
+        let Findings { common, rules } = unknown_fields(kind, document);
+        note(resource, common.list().into_iter().chain(rules.into_values().flat_map(Few::list)));
+    }
+}
+
+/// Notes faults that no rule carries.
+fn note(resource: &mut Resource, faults: impl IntoIterator<Item = Fault>) {
+    let Some(metadata) = resource.metadata_mut() else { return };
+    let mut faults = faults.into_iter().peekable();
+    if faults.peek().is_some() {
+        let known = core::mem::take(&mut metadata.unread);
+        metadata.unread = Fault::few(known.into_iter().chain(faults)).into();
     }
 }
 
@@ -108,9 +126,7 @@ pub(super) fn salvage(
     };
     match found {
         Ok(mut resource) => {
-            if let Some(metadata) = resource.metadata_mut() {
-                metadata.unread = Fault::few(of_header).into();
-            }
+            note(&mut resource, of_header);
             Ok(resource)
         }
         Err(further) => Err(of_header.into_iter().chain(further).collect()),
@@ -223,9 +239,11 @@ pub(super) fn write_back(resource: &Resource, document: &mut Value) {
 }
 
 impl Resource {
-    /// Whether something of the stored object was not understood and is carried beside what was.
+    /// Whether something of the stored object was not understood and is carried beside what was. Fields that are not known live on in the
+    /// document.
     pub fn is_partial(&self) -> bool {
-        self.metadata().is_some_and(|metadata| !metadata.unread.is_empty())
+        let is_lost = |fault: &Fault| fault.sort != FaultSort::UnknownField;
+        self.metadata().is_some_and(|metadata| metadata.unread.iter().any(is_lost))
             || self.rules().into_iter().flatten().any(|rule| rule.unread.is_some())
     }
 
@@ -265,6 +283,18 @@ impl Resource {
             _ => [&mut [], &mut []],
         }
     }
+}
+
+/// Kinds that policy is made of, beside those with rules.
+const fn tells_unknown(kind: Kind) -> bool {
+    matches!(
+        kind,
+        Kind::NetworkSet
+            | Kind::GlobalNetworkSet
+            | Kind::HostEndpoint
+            | Kind::Tier
+            | Kind::StagedKubernetesNetworkPolicy
+    )
 }
 
 const fn has_rules(kind: Kind) -> bool {
@@ -307,7 +337,13 @@ impl Findings {
         for fault in nowhere.iter().filter_map(|place| own.remove(place)).flat_map(Few::list) {
             common.add(|| fault);
         }
-        let common: Arc<[Fault]> = common.list().into();
+        let common = common.list();
+        if counts == [0, 0] {
+            // What was refused is told by whoever took it out.
+            note(resource, common.into_iter().filter(|fault| fault.sort == FaultSort::UnknownField));
+            return;
+        }
+        let common: Arc<[Fault]> = common.into();
         for (list, rules) in LISTS.into_iter().zip(resource.rules_mut()) {
             for (index, rule) in rules.iter_mut().enumerate() {
                 let faults = own.remove(&(list, index)).unwrap_or_default().list();

@@ -44,7 +44,8 @@ pub struct Cluster {
     policies: Vec<Policy>,
     tiers: Vec<Tier>,
     profiles: Vec<Object<ProfileSpec>>,
-    slices: Vec<Arc<EndpointSlice>>,
+    /// What stands behind services; none where nobody tells.
+    slices: Option<Vec<Arc<EndpointSlice>>>,
     services: Vec<Cidr>,
     /// By host, each interface with its addresses.
     interfaces: Vec<(String, InterfaceName, Vec<IpAddr>)>,
@@ -146,10 +147,10 @@ impl Cluster {
         self
     }
 
-    /// With what stands behind the services.
+    /// With what stands behind the services. Where nobody tells, a condition on them is one that is not understood.
     #[must_use]
     pub fn with_slices(mut self, slices: impl IntoIterator<Item = Arc<EndpointSlice>>) -> Self {
-        self.slices.extend(slices);
+        self.slices.get_or_insert_default().extend(slices);
         self
     }
 

@@ -25,7 +25,7 @@ const WITH_PORTS: [u8; 3] = [6, 17, 132];
 /// Of a rule that is not whole only so much is known: it meant part of what its other conditions match. A Deny denies all of
 /// that, and so does a Pass, which would have kept that part from a later Allow of its tier. Any other rule is left out.
 pub(super) fn action(cluster: &Cluster, rule: &Rule, namespace: &str, flow: &Flow) -> Option<Action> {
-    let whole = is_whole(rule, namespace);
+    let whole = is_whole(cluster, rule, namespace);
     let action = match rule.action {
         action if whole => action,
         Action::Deny | Action::Pass => Action::Deny,
@@ -35,7 +35,7 @@ pub(super) fn action(cluster: &Cluster, rule: &Rule, namespace: &str, flow: &Flo
 }
 
 /// Whether every condition can be carried out.
-fn is_whole(rule: &Rule, namespace: &str) -> bool {
+fn is_whole(cluster: &Cluster, rule: &Rule, namespace: &str) -> bool {
     let known = |icmp: Icmp| icmp.icmp_type.is_some() || icmp.code.is_none();
     rule.unread.is_none()
         && rule.http.is_none()
@@ -45,7 +45,7 @@ fn is_whole(rule: &Rule, namespace: &str) -> bool {
         && rule.not_icmp.is_none_or(known)
         && [&rule.source, &rule.destination]
             .into_iter()
-            .all(|entity| service(entity, namespace).is_ok() && peer_selector(entity, namespace).is_ok())
+            .all(|entity| service(cluster, entity, namespace).is_ok() && peer_selector(entity, namespace).is_ok())
 }
 
 /// Whether all conditions that can be carried out hold.
@@ -54,7 +54,7 @@ fn matches(cluster: &Cluster, rule: &Rule, whole: bool, namespace: &str, flow: &
         let lost = PeerSelector { positive: None, negative: None };
         let selector = peer_selector(entity, namespace).unwrap_or(lost);
         let contradicted = service_port.is_some() && contradicts_service(entity);
-        let wanted_service = service(entity, namespace).unwrap_or(None).filter(|_| !contradicted);
+        let wanted_service = service(cluster, entity, namespace).unwrap_or(None).filter(|_| !contradicted);
         nets_match(entity, address)
             && wanted_service.is_none_or(|service| is_behind(cluster, service, address, service_port))
             && selector.positive.as_ref().is_none_or(|wanted| is_member(cluster, wanted, address))
@@ -166,10 +166,15 @@ fn is_member(cluster: &Cluster, selector: &Selector, address: IpAddr) -> bool {
 }
 
 /// Name and namespace of the service that is asked for. Without a namespace it is the policy's own; a policy of the cluster has none.
-fn service<'a>(entity: &'a EntityRule, namespace: &'a str) -> Result<Option<(&'a str, &'a str)>, Unusable> {
+fn service<'a>(
+    cluster: &Cluster,
+    entity: &'a EntityRule,
+    namespace: &'a str,
+) -> Result<Option<(&'a str, &'a str)>, Unusable> {
     let Some(ServiceMatch { name, namespace: given }) = &entity.services else { return Ok(None) };
     let namespace = if given.is_empty() { namespace } else { given };
-    if name.is_empty() || namespace.is_empty() { Err(Unusable) } else { Ok(Some((name, namespace))) }
+    let unusable = name.is_empty() || namespace.is_empty() || cluster.slices.is_none();
+    if unusable { Err(Unusable) } else { Ok(Some((name, namespace))) }
 }
 
 /// The ports to a service are the service's: others beside them contradict.
@@ -183,6 +188,7 @@ fn is_behind(cluster: &Cluster, (name, namespace): (&str, &str), address: IpAddr
     cluster
         .slices
         .iter()
+        .flatten()
         .filter(of_service)
         .any(|slice| slice.addresses.contains(&address) && port.is_none_or(|port| slice.ports.contains(&port)))
 }

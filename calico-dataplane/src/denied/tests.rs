@@ -314,6 +314,7 @@ fn connections_of_host_endpoints_end_too() {
     host.kernel.set_faults(Faults { tracking: 1, ..Faults::default() });
     let closed = ActiveHostEndpoint {
         interfaces: HostInterfaces::Named(vec![uplink]),
+        dscp: Vec::new(),
         untracked: Directions::default(),
         pre_dnat: Arc::default(),
         normal: Directions::default(),

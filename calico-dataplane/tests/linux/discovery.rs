@@ -98,6 +98,7 @@ async fn deny(here: &Side, peer: &Side) {
             let both = |stack: &Arc<Stack>| Directions { ingress: stack.clone(), egress: stack.clone() };
             let endpoint = ActiveHostEndpoint {
                 interfaces,
+                dscp: Vec::new(),
                 untracked: both(untracked),
                 pre_dnat: pre_dnat.clone(),
                 normal: both(&closed),

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use calico_bgp::BgpEvent;
 use calico_core::bgp::{DesiredBgp, Topology};
-use calico_core::calc::{Graph, Problem};
+use calico_core::calc::{Abilities, Graph, Problem};
 use calico_core::flow::Flow;
 use calico_core::net::{Cidr, InterfaceList, InterfaceName};
 use calico_core::render::PolicyRenderer;
@@ -47,10 +47,13 @@ impl Pipeline {
         excluded_interfaces: InterfaceList,
         end_denied: Option<Settings>,
     ) -> Self {
+        // Nobody gives an agent endpoint slices.
+        let abilities = Abilities { services: false, ..renderer.abilities() };
         Self {
             graph: Graph::new(node)
                 .with_workload_prefixes(workload_prefixes.clone())
-                .with_excluded_interfaces(excluded_interfaces),
+                .with_excluded_interfaces(excluded_interfaces)
+                .with_abilities(abilities),
             topology: Topology::new(node).with_port(bgp_port).with_workload_prefixes(workload_prefixes),
             renderer,
             bgp_routes: BgpRoutes::default(),

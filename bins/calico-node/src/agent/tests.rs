@@ -19,6 +19,7 @@ use super::*;
 
 mod denied;
 mod registered;
+mod told;
 
 struct World {
     store: MemoryStore,
@@ -49,8 +50,8 @@ impl World {
             bgp: Some(Box::new(bgp.clone())),
             bgp_port: 179,
             renderer: Box::new(Renderer::new(RenderConfig::default())),
-            reconcile: ReconcileConfig::default(),
             excluded_interfaces: InterfaceList::default(),
+            reconcile: ReconcileConfig::default(),
             end_denied_connections: Some(RenderConfig::default().settings()),
             sync: SyncOptions::default(),
             metrics: Arc::new(Metrics::default()),

@@ -13,11 +13,11 @@ use super::super::event::{
 };
 use super::super::local::Local;
 use super::super::policy::List;
-use super::super::rule_scan::{self, Scan};
+use super::super::rule_scan::{self, Scan, Scope};
 use super::super::sequence::Batch;
 use super::Graph;
 use crate::net::Cidr;
-use crate::resource::{Action, Kind, PolicyType, ResourceKey};
+use crate::resource::{Action, Kind, PolicyType, ResourceKey, Rule};
 
 /// Rules as the renderer knows them, and the sets that they hold.
 #[derive(Debug)]
@@ -66,7 +66,7 @@ impl Graph {
     fn flush_policy(&mut self, key: ResourceKey, batch: &mut Batch) {
         let scan = self.activation.active_policy(&key).map(|policy| {
             let rules = |direction| policy.rules(direction);
-            let mut scan = rule_scan::scan(key.namespace(), rules(PolicyType::Ingress), rules(PolicyType::Egress));
+            let mut scan = self.scan(key.namespace(), rules(PolicyType::Ingress), rules(PolicyType::Egress));
             scan.rules.tier = Some(policy.tier().into());
             scan
         });
@@ -82,7 +82,7 @@ impl Graph {
     fn flush_profile(&mut self, name: Arc<str>, batch: &mut Batch) {
         let active = self.activation.active_profile(&name);
         let scan = active.map(|profile| match profile.and_then(|profile| profile.object()) {
-            Some(object) => rule_scan::scan(None, &object.spec.ingress, &object.spec.egress),
+            Some(object) => self.scan(None, &object.spec.ingress, &object.spec.egress),
             None => Scan { rules: deny_all(), problems: vec![Problem::MissingProfile], ..Scan::default() },
         });
         let former = self.profiles.remove(&name);
@@ -93,6 +93,10 @@ impl Graph {
             None => batch.profiles_removed.push(Event::ProfileRemoved(id.clone())),
         });
         self.profiles.extend(sent.map(|sent| (name, sent)));
+    }
+
+    fn scan(&self, namespace: Option<&str>, ingress: &[Rule], egress: &[Rule]) -> Scan {
+        rule_scan::scan(Scope { namespace, knows_services: self.abilities.services }, ingress, egress)
     }
 
     /// Refers to the sets of new rules, then lets go of those of the former; tells if the rules are others, or gone.
@@ -178,7 +182,7 @@ impl Graph {
         let mut problems = self.order.missing_tiers(&sorted);
         let profiles: Vec<ProfileId> = endpoint.profiles().map(|name| ProfileId(name.into())).collect();
         let stacks = self.order.stacks(&sorted, &profiles, List::Normal);
-        let active = describe::workload(endpoint, stacks, &mut problems);
+        let active = describe::workload(endpoint, stacks, self.abilities, &mut problems);
         self.diagnostics.set(key, Finder::Order, problems);
         active
     }
@@ -194,11 +198,11 @@ impl Graph {
         let profiles: Vec<ProfileId> = endpoint.profiles().map(|name| ProfileId(name.into())).collect();
         let active = interfaces.map(|interfaces| ActiveHostEndpoint {
             interfaces,
+            dscp: describe::marked(endpoint, &mut problems),
             untracked: self.order.stacks(&sorted, &[], List::Untracked),
             pre_dnat: self.order.stack(&sorted, &[], List::PreDnat, PolicyType::Ingress),
             normal: self.order.stacks(&sorted, &profiles, List::Normal),
             forward: self.order.stacks(&sorted, &[], List::Forward),
-            dscp: describe::marked(endpoint, &mut problems),
         });
         self.diagnostics.set(key, Finder::Order, problems);
         active

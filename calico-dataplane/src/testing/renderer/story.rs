@@ -1,5 +1,6 @@
 //! A random cluster that changes, and the renderer's part in it.
 
+use std::net::IpAddr;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
@@ -10,7 +11,7 @@ use calico_core::calc::event::{ActiveEndpoint, ActiveHostEndpoint, EndpointId, E
 use calico_core::net::{Cidr, Mac};
 use calico_core::render::PolicyRenderer;
 use calico_core::resource::{
-    AllowedUse, AssignmentMode, EncapMode, IpPool, IpPoolSpec, Kind, Metadata, Resource, ResourceKey,
+    AllowedUse, AssignmentMode, EncapMode, IpNat, IpPool, IpPoolSpec, Kind, Metadata, Resource, ResourceKey,
 };
 use calico_core::table::{Delta, RouteTarget};
 use calico_core::testing::{Change, Generator, HOST, World};
@@ -168,6 +169,8 @@ impl<'a> Story<'a> {
         if random.chance(10) && !spec.ip_networks.is_empty() && !spec.ip_networks.contains(&shared) {
             spec.ip_networks.push(shared);
         }
+        let inside = spec.ip_networks.first().map(|net| net.address()).filter(|_| random.chance(25));
+        spec.ip_nats = inside.into_iter().flat_map(|inside| floating(inside, random.below(3))).collect();
         update.value = Some(Arc::new(Resource::WorkloadEndpoint(object)));
         update
     }
@@ -197,7 +200,12 @@ impl<'a> Story<'a> {
     fn check_routes(&self) {
         let endpoints = || self.active.endpoints.values();
         let routes = || self.single.desired.routes.values();
-        let has = |endpoint: &ActiveEndpoint, dest| endpoint.addresses.contains(&dest);
+        let floats = self.single.renderer.abilities().floating_addresses;
+        let addresses = |endpoint: &ActiveEndpoint| -> Vec<Cidr> {
+            let floating = endpoint.floating.iter().filter(|_| floats).map(|(outside, _)| Cidr::host(*outside));
+            endpoint.addresses.iter().copied().chain(floating).collect()
+        };
+        let has = |endpoint: &ActiveEndpoint, dest| addresses(endpoint).contains(&dest);
         for (dest, to) in routes().filter_map(|route| match route.target {
             RouteTarget::Interface(interface) => Some((route.key.dest, interface)),
             _ => None,
@@ -205,7 +213,9 @@ impl<'a> Story<'a> {
             let expected = endpoints().any(|endpoint| endpoint.interface == to && has(endpoint, dest));
             assert!(expected, "{dest} is routed to {to}, which has no such workload; {}", self.what);
         }
-        for (endpoint, address) in endpoints().flat_map(|found| found.addresses.iter().map(move |net| (found, *net))) {
+        for (endpoint, address) in
+            endpoints().flat_map(|found| addresses(found).into_iter().map(move |net| (found, net)))
+        {
             let leads = routes().any(|route| {
                 let to = |interface| endpoints().any(|other| other.interface == interface && has(other, address));
                 route.key.dest == address && matches!(route.target, RouteTarget::Interface(interface) if to(interface))
@@ -278,6 +288,17 @@ impl<'a> Story<'a> {
         let fresh = Follower::new(self.subject);
         self.same(&fresh.desired, "when nothing is active, the skeleton is all there is");
     }
+}
+
+/// An address outside, and now and then a second one, that few share.
+fn floating(inside: IpAddr, number: usize) -> impl Iterator<Item = IpNat> {
+    let outside: &[&str] = match (inside, number) {
+        (IpAddr::V4(_), 0) => &["203.0.113.1"],
+        (IpAddr::V4(_), 1) => &["203.0.113.2"],
+        (IpAddr::V4(_), _) => &["203.0.113.1", "203.0.113.2"],
+        (IpAddr::V6(_), _) => &["2001:db8:f::1"],
+    };
+    outside.iter().map(move |text| IpNat { internal_ip: inside.to_string(), external_ip: (*text).to_owned() })
 }
 
 fn tell(graph: &mut Graph, change: &Change) {
