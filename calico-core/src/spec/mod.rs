@@ -16,6 +16,7 @@ mod rule;
 #[cfg(test)]
 mod tests;
 
+use alloc::collections::BTreeMap;
 use alloc::string::{String, ToString};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -47,8 +48,8 @@ pub struct Cluster {
     /// What stands behind services; none where nobody tells.
     slices: Option<Vec<Arc<EndpointSlice>>>,
     services: Vec<Cidr>,
-    /// By host, each interface with its addresses.
-    interfaces: Vec<(String, InterfaceName, Vec<IpAddr>)>,
+    /// Of hosts whose interfaces are known, each with its addresses.
+    interfaces: BTreeMap<String, Vec<(InterfaceName, Vec<IpAddr>)>>,
 }
 
 /// Settings of hosts that decide about flows, with upstream's defaults.
@@ -154,15 +155,15 @@ impl Cluster {
         self
     }
 
-    /// With a host's own interfaces and their addresses; the first leads to other hosts. Those whose addresses are to be left alone
-    /// (`InterfaceExclude`) are given without.
+    /// With all of a host's own interfaces and their addresses; the first leads to other hosts. Those whose addresses are to be left alone
+    /// (`InterfaceExclude`) are given without. Of a host that is not given any name may be there.
     #[must_use]
     pub fn with_interfaces(
         mut self,
         node: &str,
         interfaces: impl IntoIterator<Item = (InterfaceName, Vec<IpAddr>)>,
     ) -> Self {
-        self.interfaces.extend(interfaces.into_iter().map(|(name, addresses)| (node.to_string(), name, addresses)));
+        self.interfaces.entry(node.into()).or_default().extend(interfaces);
         self
     }
 
@@ -215,8 +216,8 @@ impl Cluster {
             Party::Workload(key) if self.host_of(party) == Some(node) => Place::Workload(key),
             Party::Host(name) if name == node => Place::Host,
             _ => {
-                let first = self.interfaces.iter().find(|(host, ..)| host == node);
-                Place::Interface(first.map_or(InterfaceName::ETH0, |(_, name, _)| *name))
+                let first = self.interfaces.get(node).and_then(|known| known.first());
+                Place::Interface(first.map_or(InterfaceName::ETH0, |(name, _)| *name))
             }
         }
     }

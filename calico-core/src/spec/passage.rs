@@ -17,7 +17,8 @@
 //!    is dropped.
 //!
 //! A host endpoint has an interface by name, or by one of its expected addresses where it gives no name. Of several the first by name of the
-//! object has it, however they came by it; that with `*` has what is left. Without policy and profile it drops all traffic of the host itself, and
+//! object has it, however they came by it; that with `*` has what is left. An interface that is not there is nobody's by name (upstream
+//! goes through the interfaces that there are): were a packet to come by one, it would be one of what is left. Without policy and profile it drops all traffic of the host itself, and
 //! leaves forwarded traffic alone.
 //!
 //! Other than upstream, because it is what the words promise:
@@ -172,17 +173,17 @@ impl Cluster {
 
     /// The host endpoint that has an interface.
     fn owner(&self, node: &str, interface: InterfaceName) -> Option<&Endpoint> {
-        let is_here = |address| {
-            let mut found = self.interfaces.iter().filter(|(host, name, _)| host == node && *name == interface);
-            found.any(|(_, _, addresses)| addresses.contains(&address))
-        };
+        let known = self.interfaces.get(node);
+        let found = known.and_then(|all| all.iter().find(|(name, _)| *name == interface));
+        let addresses = found.map(|(_, addresses)| addresses.as_slice()).unwrap_or_default();
+        let is_there = known.is_none() || found.is_some();
         let first = |claims: &dyn Fn(&Endpoint) -> bool| {
             let here = |hep: &&Endpoint| hep.key.kind() == Kind::HostEndpoint && hep.node == node && claims(hep);
             self.endpoints.iter().filter(here).min_by_key(|hep| &hep.key)
         };
         let own = first(&|hep| match hep.interface.as_str() {
-            "" => hep.member.nets.iter().any(|net| is_here(net.address())),
-            name => name == interface.as_str(),
+            "" => hep.member.nets.iter().any(|net| addresses.contains(&net.address())),
+            name => is_there && name == interface.as_str(),
         });
         own.or_else(|| first(&|hep| hep.interface == "*" && interface.as_str() != "lo"))
     }

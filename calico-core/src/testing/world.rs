@@ -27,12 +27,13 @@ use crate::service::{EndpointSlice, EndpointSliceKey};
 use crate::text::TextMap;
 use crate::update::Update;
 
-/// The host's own interfaces, and which addresses each may have.
-const INTERFACES: [(&str, [&str; 2]); 4] = [
+/// The host's own interfaces, and which addresses each may have. The last is there in few worlds, and host endpoints name it all the same.
+const INTERFACES: [(&str, [&str; 2]); 5] = [
     ("eth0", ["192.0.2.1", "2001:db8::1"]),
     ("eth1", ["192.0.2.2", "2001:db8::2"]),
     ("tunl0", ["192.0.2.3", "2001:db8::3"]),
     ("lo", ["127.0.0.1", "::1"]),
+    ("eth9", ["192.0.2.9", "2001:db8::9"]),
 ];
 const SERVICES: [&str; 2] = ["web", "dns"];
 const SERVICE_ADDRESSES: [&str; 2] = ["10.96.0.7", "fd00:96::7"];
@@ -110,10 +111,10 @@ impl World {
 }
 
 impl Generator {
-    /// A world after so many random changes of an empty one whose host has all its interfaces.
+    /// A world after so many random changes of an empty one whose host has all its interfaces but the last.
     pub fn world(&mut self, changes: usize) -> World {
         let mut world = World::default();
-        for (name, addresses) in INTERFACES {
+        for (name, addresses) in INTERFACES.into_iter().take(INTERFACES.len() - 1) {
             let addresses = addresses.iter().filter_map(|address| address.parse().ok()).collect();
             world.apply(&Change::Interface(interface(name), Some(addresses)));
         }
@@ -192,9 +193,15 @@ impl Generator {
     fn place<'a>(&mut self, world: &World, workloads: &[(&'a ResourceKey, &Resource)]) -> Place<'a> {
         match self.random.below(10) {
             0..=3 if !workloads.is_empty() => Place::Workload(self.random.pick(workloads).0),
-            0..=7 if !world.interfaces.is_empty() => {
-                let names: Vec<_> = world.interfaces.keys().copied().collect();
-                Place::Interface(self.random.pick(&names))
+            0..=7 => {
+                let there: Vec<_> = world.interfaces.keys().copied().collect();
+                // One that is not there as well: what it meets is what an interface meets that has just come.
+                let any = there.is_empty() || self.random.chance(10);
+                Place::Interface(if any {
+                    interface(self.random.pick(&INTERFACES).0)
+                } else {
+                    self.random.pick(&there)
+                })
             }
             _ => Place::Host,
         }
@@ -391,7 +398,8 @@ impl Generator {
         let expected = INTERFACES.map(|(_, addresses)| addresses);
         let expected = self.some(expected.as_flattened(), 25);
         let impossible = self.random.pick(&["cali00", "no such name"]);
-        let names = ["eth0", "eth1", "", "", "*", "*", if self.faults { impossible } else { "tunl0" }];
+        let absent = if self.random.chance(15) { "eth9" } else { "eth0" };
+        let names = [absent, "eth1", "", "", "*", "*", if self.faults { impossible } else { "tunl0" }];
         let ports = PORT_NAMES.map(|name| HostPort {
             name: name.into(),
             protocol: Some(self.random.pick(&[Protocol::TCP, Protocol::UDP])),
