@@ -3,6 +3,8 @@
 use serde_json::{Value, json};
 
 use super::*;
+use crate::resource::StagedAction;
+use crate::testing::HOST;
 
 /// From `a` to `b`, TCP port 80: what happens, and what would.
 fn both(extra: &[Resource]) -> [Decision; 2] {
@@ -92,6 +94,68 @@ fn what_is_staged_to_be_deleted_is_not_there() {
         // An empty policy of all endpoints would deny.
         assert_eq!(both(&[open(), one.clone()]), [ALLOW, ALLOW], "{one:?}");
     }
+}
+
+/// What staged policies would do is what they do once they are made real: the same cluster with each replaced by the policy that it stands for,
+/// under a name that no other has.
+#[test]
+fn what_they_would_do_is_what_they_do_when_they_are_real() {
+    let (mut differ, mut asked) = (0, 0);
+    for seed in 0..120 {
+        std::println!("seed {seed}");
+        let mut generator = if seed % 2 == 0 { Generator::new(seed) } else { Generator::with_faults(seed) };
+        let world = generator.world(80);
+        let usable = world.objects.iter().filter(|(key, value)| key.kind() == value.kind());
+        let staged: Vec<Resource> = usable.map(|(_, value)| renamed(value)).collect();
+        let real: Vec<Resource> = staged.iter().filter_map(enforced).collect();
+        let cluster = |objects: &[Resource]| {
+            Cluster::new(objects)
+                .with_interfaces(HOST, world.interfaces.clone())
+                .with_slices(world.slices.values().cloned())
+        };
+        let (today, would, does) = (cluster(&staged), cluster(&staged).with_staged_enforced(), cluster(&real));
+        for _ in 0..150 {
+            let passage = generator.passage(&world);
+            let decided = [&today, &would, &does].map(|cluster| cluster.passage(HOST, &passage));
+            assert_eq!(decided[1], decided[2], "{passage:#?} in {staged:#?}");
+            differ += usize::from(decided[0] != decided[1]);
+            asked += 1;
+        }
+    }
+    assert!(differ > asked / 50, "only {differ} of {asked} decisions depended on a staged policy");
+}
+
+/// A staged policy under a name of its kind's own, as two of one name may stand side by side; anything else as it is.
+fn renamed(object: &Resource) -> Resource {
+    let mut object = object.clone();
+    let suffix = match object.kind() {
+        Kind::StagedGlobalNetworkPolicy => "-g",
+        Kind::StagedNetworkPolicy => "-n",
+        Kind::StagedKubernetesNetworkPolicy => "-k",
+        _ => return object,
+    };
+    object.metadata_mut().unwrap().name.push_str(suffix);
+    object
+}
+
+/// What becomes of an object when everything staged is carried out; none: nothing.
+fn enforced(object: &Resource) -> Option<Resource> {
+    let deletes = |action: Option<StagedAction>| action == Some(StagedAction::Delete);
+    Some(match object {
+        Resource::StagedNetworkPolicy(one) if !deletes(one.spec.staged_action) => {
+            Resource::NetworkPolicy(Object { metadata: one.metadata.clone(), spec: one.spec.policy.clone() })
+        }
+        Resource::StagedGlobalNetworkPolicy(one) if !deletes(one.spec.staged_action) => {
+            Resource::GlobalNetworkPolicy(Object { metadata: one.metadata.clone(), spec: one.spec.policy.clone() })
+        }
+        Resource::StagedKubernetesNetworkPolicy(one) if !deletes(one.spec.staged_action) => {
+            Resource::NetworkPolicy(Object { metadata: one.metadata.clone(), spec: one.spec.enforced().0 })
+        }
+        Resource::StagedNetworkPolicy(_)
+        | Resource::StagedGlobalNetworkPolicy(_)
+        | Resource::StagedKubernetesNetworkPolicy(_) => return None,
+        other => other.clone(),
+    })
 }
 
 /// What a policy of Kubernetes would allow from `a` to `b`, both pods.
