@@ -16,8 +16,9 @@ LIBRARIES = {
 # Hard limit of lines that are not tests; aim for half of it. An exception maps a path to (limit, reason).
 FILE_LIMIT = 800
 FILE_EXCEPTIONS = {}
-# The spec evaluator must stay obvious.
-SPEC_LIMIT = 600
+# The spec evaluator must stay obvious: all of its code together, without comments, blank lines and tests. What it reads resources into
+# (member.rs) is no evaluation.
+SPEC, SPEC_LIMIT = "calico-core/src/spec", 600
 LICENCES = {
     "0BSD", "Apache-2.0", "Apache-2.0 WITH LLVM-exception", "BSD-2-Clause", "BSD-3-Clause", "BSL-1.0", "ISC", "MIT", "MIT-0",
     "Unicode-3.0", "Unlicense", "Zlib",
@@ -71,11 +72,13 @@ def file_size():
         if name.startswith("target/") or "/tests/" in name or path.name == "tests.rs":
             continue
         limit = FILE_EXCEPTIONS.get(name, (FILE_LIMIT, ""))[0]
-        if name.startswith("calico-core/src/spec"):
-            limit = SPEC_LIMIT
         lines = code_lines(path)
         if lines > limit:
             yield f"{name} has {lines} lines of code; the limit is {limit}: look for the seam"
+    spec = [path for path in (ROOT / SPEC).rglob("*.rs") if "tests" not in path.relative_to(ROOT).with_suffix("").parts]
+    lines = sum(1 for path in spec for line in path.read_text().split("\n")[:code_lines(path)] if not re.match(r"\s*(//|$)", line))
+    if not 0 < lines < SPEC_LIMIT:
+        yield f"{SPEC} has {lines} lines of code in all; it must be below {SPEC_LIMIT}"
 
 
 def golden_orphans():

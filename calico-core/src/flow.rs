@@ -3,6 +3,7 @@
 use core::net::IpAddr;
 
 use crate::net::{Family, InterfaceName};
+use crate::render::EndpointToHost;
 use crate::resource::ResourceKey;
 
 /// A flow by its addresses, protocol and ports.
@@ -82,4 +83,53 @@ pub enum Decision {
     Allow,
     /// Is dropped.
     Deny,
+}
+
+/// One end of a flow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(clippy::exhaustive_enums, reason = "an end is one of these; another would break every evaluator")]
+pub enum Party<'a> {
+    /// A workload endpoint, by its key.
+    Workload(&'a ResourceKey),
+    /// A host of the cluster, by its node name.
+    Host(&'a str),
+    /// Anything else.
+    Outside,
+}
+
+/// Settings of hosts that decide about flows, with upstream's defaults.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(clippy::exhaustive_structs, reason = "callers build it with literals and `..Default::default()`")]
+pub struct Settings {
+    /// How names of workload interfaces start. Who has another one is no workload.
+    pub workload_prefix: InterfaceName,
+    /// What happens to traffic from a workload to its own host that its policy allows.
+    pub endpoint_to_host: EndpointToHost,
+    /// Whether packets of no possible connection are dropped where there is a policed endpoint.
+    pub drop_invalid: bool,
+    /// Whether what is forwarded to an address that is still a service's is dropped.
+    pub prevent_service_loops: bool,
+    /// UDP port of VXLAN.
+    pub vxlan_port: u16,
+    /// Whether workloads may send VXLAN.
+    pub allow_vxlan_from_workloads: bool,
+    /// Whether workloads may send IP-in-IP.
+    pub allow_ipip_from_workloads: bool,
+    /// Whether an endpoint's further source prefixes are honoured.
+    pub allow_spoofed_sources: bool,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            workload_prefix: InterfaceName::CALI,
+            endpoint_to_host: EndpointToHost::Drop,
+            drop_invalid: true,
+            prevent_service_loops: true,
+            vxlan_port: 4789,
+            allow_vxlan_from_workloads: false,
+            allow_ipip_from_workloads: false,
+            allow_spoofed_sources: false,
+        }
+    }
 }

@@ -43,6 +43,7 @@ pub mod flow;
 pub mod ipam;
 pub mod kubernetes;
 pub mod label;
+mod member;
 pub mod net;
 pub mod render;
 pub mod resource;

@@ -9,7 +9,7 @@ use core::fmt;
 use core::net::IpAddr;
 
 use crate::net::{Cidr, Family, InterfaceName, Mac, PortRange};
-use crate::resource::{Action, DefaultAction, Icmp, Kind, QosControls, ResourceKey};
+use crate::resource::{Action, DefaultAction, Icmp, QosControls, ResourceKey};
 
 /// Stable identity of an IP set: the first 16 octets of the SHA-224 of its canonical definition. The same definition has the
 /// same id on every host and after every restart, so the kernel's sets are recognised.
@@ -75,10 +75,7 @@ pub struct PolicyId(pub ResourceKey);
 impl PolicyId {
     /// Whether it is only tried out: its rules are evaluated and counted, and never decide.
     pub const fn is_staged(&self) -> bool {
-        matches!(
-            self.0.kind(),
-            Kind::StagedGlobalNetworkPolicy | Kind::StagedNetworkPolicy | Kind::StagedKubernetesNetworkPolicy
-        )
+        self.0.kind().is_staged_policy()
     }
 }
 

@@ -83,6 +83,33 @@ pub struct GlobalNetworkPolicySpec {
     pub performance_hints: Vec<String>,
 }
 
+/// The same without its namespace, for whoever knows whom it concerns.
+impl From<NetworkPolicySpec> for GlobalNetworkPolicySpec {
+    fn from(spec: NetworkPolicySpec) -> Self {
+        let NetworkPolicySpec {
+            tier,
+            order,
+            ingress,
+            egress,
+            selector,
+            types,
+            service_account_selector,
+            performance_hints,
+        } = spec;
+        Self {
+            tier,
+            order,
+            ingress,
+            egress,
+            selector,
+            types,
+            service_account_selector,
+            performance_hints,
+            ..Self::default()
+        }
+    }
+}
+
 impl Eq for NetworkPolicySpec {}
 impl Eq for GlobalNetworkPolicySpec {}
 

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::model::words;
-use super::{GlobalNetworkPolicySpec, NetworkPolicySpec};
+use super::{GlobalNetworkPolicySpec, Kind, NetworkPolicySpec, Resource};
 
 /// Specification of a `StagedNetworkPolicy`.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -29,6 +29,28 @@ pub struct StagedGlobalNetworkPolicySpec {
     /// The policy that it would become.
     #[serde(flatten)]
     pub policy: GlobalNetworkPolicySpec,
+}
+
+impl Resource {
+    /// What a staged policy says is to become of the policy that it has the name of.
+    pub const fn staged_action(&self) -> Option<StagedAction> {
+        match self {
+            Self::StagedNetworkPolicy(object) => object.spec.staged_action,
+            Self::StagedGlobalNetworkPolicy(object) => object.spec.staged_action,
+            Self::StagedKubernetesNetworkPolicy(object) => object.spec.staged_action,
+            _ => None,
+        }
+    }
+}
+
+impl Kind {
+    /// Whether it is a policy that is only tried out.
+    pub const fn is_staged_policy(self) -> bool {
+        matches!(
+            self,
+            Self::StagedGlobalNetworkPolicy | Self::StagedNetworkPolicy | Self::StagedKubernetesNetworkPolicy
+        )
+    }
 }
 
 words! {

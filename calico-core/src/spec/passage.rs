@@ -31,8 +31,9 @@
 //! | `*`, loopback | policed in both directions | `lo` is no way to anybody; who wants it policed names it |
 //! | translated traffic of the host | the nftables form misses it (`ct status`) | judged once |
 
-use super::{Cluster, Endpoint, Layer};
+use super::{Cluster, Layer};
 use crate::flow::{ConnState, Decision, Flow, Passage, Place};
+use crate::member::Endpoint;
 use crate::net::InterfaceName;
 use crate::render::EndpointToHost;
 use crate::resource::{Kind, PolicyType};
@@ -60,16 +61,13 @@ impl Cluster {
         {
             return Decision::Deny;
         }
-        let untracked = match (from, to) {
-            (End::Interface(Some(hep)), _) => {
-                self.judge_early(hep, Layer::Untracked, PolicyType::Ingress, &passage.arriving)
-            }
-            (End::Host, End::Interface(Some(hep))) => {
-                self.judge_early(hep, Layer::Untracked, PolicyType::Egress, &passage.arriving)
-            }
+        let first = match (from, to) {
+            (End::Interface(hep), _) => hep.zip(Some(PolicyType::Ingress)),
+            (End::Host, End::Interface(hep)) => hep.zip(Some(PolicyType::Egress)),
             _ => None,
         };
-        match untracked {
+        let early = |(hep, direction)| self.judge_early(hep, Layer::Untracked, direction, &passage.arriving);
+        match first.and_then(early) {
             Some(Decision::Deny) => Decision::Deny,
             Some(Decision::Allow) => self.route(from, to, &passage.flow, true),
             None => self.tracked(from, to, passage),

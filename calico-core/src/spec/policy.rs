@@ -1,16 +1,18 @@
 //! Which policies concern an endpoint, in which order, and what they and its profiles decide.
 
-use alloc::string::String;
 use alloc::vec::Vec;
 use core::cmp::Ordering;
 
-use super::{Cluster, Endpoint, kubernetes, rule};
+use super::Cluster;
+use super::rule::{self, Question};
 use crate::flow::{Decision, Flow};
+use crate::member::Endpoint;
 use crate::resource::{
-    Action, DEFAULT_TIER, DefaultAction, GlobalNetworkPolicySpec, Kind, NetworkPolicySpec, PolicyType, Resource,
+    Action, DEFAULT_TIER, DefaultAction, GlobalNetworkPolicySpec, NetworkPolicySpec, PolicyType, ProfileSpec, Resource,
     ResourceKey, Rule, StagedAction, implied_types,
 };
 use crate::selector::Selector;
+use crate::text::Text;
 
 /// At which point of a packet's way a policy is asked. Of host endpoints each has policies of its own; workloads know the normal ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,83 +36,54 @@ pub(super) struct Policy {
     spec: GlobalNetworkPolicySpec,
 }
 
-/// What a list of rules says about a flow.
-enum Outcome {
-    Decided(Decision),
-    Passed,
-    Undecided,
-}
-
 impl Cluster {
     /// Tiers; of normal policies then profiles, then drop. None where nothing decided.
-    pub(super) fn judge(
-        &self,
-        endpoint: &Endpoint,
-        layer: Layer,
-        direction: PolicyType,
-        flow: &Flow,
-    ) -> Option<Decision> {
+    pub(super) fn judge(&self, end: &Endpoint, layer: Layer, direction: PolicyType, flow: &Flow) -> Option<Decision> {
         // What comes before the normal policies must not end what those are to decide.
         let ends = matches!(layer, Layer::Normal | Layer::Forward);
-        for (tier, policies) in self.tiers_for(endpoint, layer, direction) {
-            let outcomes = policies
-                .into_iter()
-                .map(|policy| self.run(policy.rules(direction), policy.key.namespace().unwrap_or_default(), flow));
-            match outcomes.into_iter().find(|outcome| !matches!(outcome, Outcome::Undecided)) {
-                Some(Outcome::Decided(decision)) => return Some(decision),
-                None if ends && self.default_action(tier) != DefaultAction::Pass => return Some(Decision::Deny),
-                _ => {}
-            }
-        }
-        (layer == Layer::Normal).then(|| self.judge_by_profiles(endpoint, direction, flow))
-    }
-
-    fn judge_by_profiles(&self, endpoint: &Endpoint, direction: PolicyType, flow: &Flow) -> Decision {
-        for name in &endpoint.member.profiles {
-            // A profile that does not exist denies all.
-            let Some(profile) = self.profiles.iter().find(|profile| profile.metadata.name == *name) else {
-                return Decision::Deny;
+        for policies in self.tiers_for(end, layer, direction) {
+            let says =
+                |policy: &&Policy| self.run(policy.rules(direction), policy.key.namespace().unwrap_or_default(), flow);
+            let closed = || ends && policies.first().is_some_and(|policy| self.is_closed(policy.tier()));
+            let decided = match policies.iter().find_map(says) {
+                Some(action) => decided(action),
+                None => closed().then_some(Decision::Deny),
             };
-            let spec = &profile.spec;
-            let rules = if direction == PolicyType::Ingress { &spec.ingress } else { &spec.egress };
-            // Profiles know no tier to leave: Pass goes on with the next profile.
-            if let Outcome::Decided(decision) = self.run(rules, "", flow) {
-                return decision;
+            if decided.is_some() {
+                return decided;
             }
         }
-        Decision::Deny
+        (layer == Layer::Normal).then(|| self.judge_by_profiles(end, direction, flow))
     }
 
-    fn run(&self, rules: &[Rule], namespace: &str, flow: &Flow) -> Outcome {
-        for action in rules.iter().filter_map(|rule| rule::action(self, rule, namespace, flow)) {
-            match action {
-                Action::Allow => return Outcome::Decided(Decision::Allow),
-                Action::Deny => return Outcome::Decided(Decision::Deny),
-                Action::Pass => return Outcome::Passed,
-                Action::Log => {}
-            }
-        }
-        Outcome::Undecided
+    /// Profiles know no tier to leave: Pass goes on with the next profile.
+    fn judge_by_profiles(&self, endpoint: &Endpoint, direction: PolicyType, flow: &Flow) -> Decision {
+        let says = |name: &Text| {
+            // A profile that does not exist denies all.
+            let Some(profile) = self.profile(name) else { return Some(Decision::Deny) };
+            let ProfileSpec { ingress, egress, .. } = &profile.spec;
+            self.run(if direction == PolicyType::Ingress { ingress } else { egress }, "", flow).and_then(decided)
+        };
+        endpoint.member.profiles.iter().find_map(says).unwrap_or(Decision::Deny)
     }
 
-    /// Tiers in order with the policies, in order, that govern this direction of the endpoint.
-    fn tiers_for(&self, endpoint: &Endpoint, layer: Layer, direction: PolicyType) -> Vec<(&str, Vec<&Policy>)> {
+    /// What the first rule says that matches and does more than to log.
+    fn run(&self, rules: &[Rule], namespace: &str, flow: &Flow) -> Option<Action> {
+        let mut actions = rules.iter().filter_map(|rule| Question { cluster: self, rule, namespace, flow }.action());
+        actions.find(|action| *action != Action::Log)
+    }
+
+    /// Tiers in order, each as its policies, in order, that govern this direction of the endpoint.
+    fn tiers_for(&self, endpoint: &Endpoint, layer: Layer, direction: PolicyType) -> Vec<Vec<&Policy>> {
         let applies = |policy: &&Policy| {
             policy.stands_in(layer)
                 && policy.governs(direction)
-                && (self.enforce_staged || !policy.is_staged())
+                && (self.enforce_staged || !policy.key.kind().is_staged_policy())
                 && policy.selector.as_ref().is_some_and(|selector| self.selects(selector, &endpoint.member))
         };
         let mut policies: Vec<&Policy> = self.policies.iter().filter(applies).collect();
-        policies.sort_by(|a, b| {
-            let order = |policy: &Policy| policy.spec.order.unwrap_or(f64::INFINITY);
-            order(a).total_cmp(&order(b)).then_with(|| a.tie_break().cmp(&b.tie_break()))
-        });
-        let mut names: Vec<&str> = policies.iter().map(|policy| policy.tier()).collect();
-        names.sort_by(|a, b| self.compare_tiers(a, b));
-        names.dedup();
-        let of_tier = |name| policies.iter().copied().filter(|policy| policy.tier() == name).collect();
-        names.into_iter().map(|name| (name, of_tier(name))).collect()
+        policies.sort_by(|a, b| self.compare_tiers(a.tier(), b.tier()).then_with(|| a.compare(b)));
+        policies.chunk_by(|a, b| a.tier() == b.tier()).map(<[_]>::to_vec).collect()
     }
 
     /// Those that exist come first, then by order, then by name.
@@ -123,48 +96,27 @@ impl Cluster {
         left.0.cmp(&right.0).then_with(|| left.1.total_cmp(&right.1)).then_with(|| a.cmp(b))
     }
 
-    fn default_action(&self, name: &str) -> DefaultAction {
+    /// Whether what no policy of the tier decides is denied.
+    fn is_closed(&self, name: &str) -> bool {
         let tier = self.tiers.iter().find(|tier| tier.metadata.name == name);
-        tier.and_then(|tier| tier.spec.default_action).unwrap_or_default()
+        tier.and_then(|tier| tier.spec.default_action).unwrap_or_default() != DefaultAction::Pass
     }
 }
 
 impl Policy {
     /// A resource as a policy, if it is one and not one that is only to be deleted.
     pub(super) fn new(resource: &Resource) -> Option<Self> {
-        let stays = |action: Option<StagedAction>| action != Some(StagedAction::Delete);
-        match resource {
-            Resource::NetworkPolicy(object) => Self::of_namespace(resource, &object.spec),
-            Resource::GlobalNetworkPolicy(object) => Self::of_cluster(resource, &object.spec),
-            Resource::StagedNetworkPolicy(object) if stays(object.spec.staged_action) => {
-                Self::of_namespace(resource, &object.spec.policy)
-            }
-            Resource::StagedGlobalNetworkPolicy(object) if stays(object.spec.staged_action) => {
-                Self::of_cluster(resource, &object.spec.policy)
-            }
-            Resource::StagedKubernetesNetworkPolicy(object) if stays(object.spec.staged_action) => {
-                Self::of_namespace(resource, &kubernetes::policy(&object.spec))
-            }
-            _ => None,
-        }
-    }
-
-    fn of_namespace(resource: &Resource, spec: &NetworkPolicySpec) -> Option<Self> {
         let key = resource.key()?;
-        let selector = rule::policy_selector(spec, key.namespace()?);
-        let spec = GlobalNetworkPolicySpec {
-            tier: spec.tier.clone(),
-            order: spec.order,
-            types: spec.types.clone(),
-            ingress: spec.ingress.clone(),
-            egress: spec.egress.clone(),
-            ..GlobalNetworkPolicySpec::default()
+        let (selector, spec) = match resource {
+            _ if resource.staged_action() == Some(StagedAction::Delete) => return None,
+            Resource::NetworkPolicy(object) => of_namespace(&key, object.spec.clone())?,
+            Resource::GlobalNetworkPolicy(object) => of_cluster(object.spec.clone()),
+            Resource::StagedNetworkPolicy(object) => of_namespace(&key, object.spec.policy.clone())?,
+            Resource::StagedGlobalNetworkPolicy(object) => of_cluster(object.spec.policy.clone()),
+            Resource::StagedKubernetesNetworkPolicy(object) => of_namespace(&key, object.spec.enforced().0)?,
+            _ => return None,
         };
         Some(Self { key, selector, spec })
-    }
-
-    fn of_cluster(resource: &Resource, spec: &GlobalNetworkPolicySpec) -> Option<Self> {
-        Some(Self { key: resource.key()?, selector: rule::global_policy_selector(spec), spec: spec.clone() })
     }
 
     fn tier(&self) -> &str {
@@ -190,15 +142,33 @@ impl Policy {
         if direction == PolicyType::Ingress { &self.spec.ingress } else { &self.spec.egress }
     }
 
-    const fn is_staged(&self) -> bool {
-        matches!(
-            self.key.kind(),
-            Kind::StagedNetworkPolicy | Kind::StagedGlobalNetworkPolicy | Kind::StagedKubernetesNetworkPolicy
-        )
+    /// By order, then by name, namespace and kind.
+    fn compare(&self, other: &Self) -> Ordering {
+        let order = |policy: &Self| policy.spec.order.unwrap_or(f64::INFINITY);
+        let text = |policy: &Self| {
+            let key = &policy.key;
+            [key.name().unwrap_or_default(), key.namespace().unwrap_or_default(), key.kind().name()].join("/")
+        };
+        order(self).total_cmp(&order(other)).then_with(|| text(self).cmp(&text(other)))
     }
+}
 
-    fn tie_break(&self) -> String {
-        let (name, namespace) = (self.key.name().unwrap_or_default(), self.key.namespace().unwrap_or_default());
-        [name, namespace, self.key.kind().name()].join("/")
+/// The endpoints that it applies to, and itself.
+type Read = (Option<Selector>, GlobalNetworkPolicySpec);
+
+fn of_namespace(key: &ResourceKey, spec: NetworkPolicySpec) -> Option<Read> {
+    Some((rule::policy_selector(&spec, key.namespace()?), spec.into()))
+}
+
+fn of_cluster(spec: GlobalNetworkPolicySpec) -> Read {
+    (rule::global_policy_selector(&spec), spec)
+}
+
+/// What an action decides. To pass decides nothing, nor does to log.
+const fn decided(action: Action) -> Option<Decision> {
+    match action {
+        Action::Allow => Some(Decision::Allow),
+        Action::Deny => Some(Decision::Deny),
+        Action::Pass | Action::Log => None,
     }
 }

@@ -1,113 +1,180 @@
 //! Whether one rule matches one flow.
 
 use alloc::string::String;
-use alloc::sync::Arc;
-use alloc::vec::Vec;
 use core::net::IpAddr;
 
 use super::Cluster;
 use crate::flow::Flow;
-use crate::net::{Cidr, Family, Port};
+use crate::member::{Member, SERVICE_ACCOUNT};
+use crate::net::{Cidr, Family, Port, Protocol};
 use crate::resource::{
     Action, EntityRule, GlobalNetworkPolicySpec, Icmp, NAMESPACE_LABEL, NetworkPolicySpec, Rule, ServiceAccountMatch,
-    ServiceMatch,
 };
 use crate::selector::Selector;
-use crate::service::EndpointSlice;
-
-pub(super) const SERVICE_ACCOUNT: &str = "projectcalico.org/serviceaccount";
 
 /// TCP, UDP, SCTP: the protocols whose ports rules can name.
 const WITH_PORTS: [u8; 3] = [6, 17, 132];
 
-/// What the rule does about the flow, if it matches.
-///
-/// Of a rule that is not whole only so much is known: it meant part of what its other conditions match. A Deny denies all of
-/// that, and so does a Pass, which would have kept that part from a later Allow of its tier. Any other rule is left out.
-pub(super) fn action(cluster: &Cluster, rule: &Rule, namespace: &str, flow: &Flow) -> Option<Action> {
-    let whole = is_whole(cluster, rule, namespace);
-    let action = match rule.action {
-        action if whole => action,
-        Action::Deny | Action::Pass => Action::Deny,
-        Action::Allow | Action::Log => return None,
-    };
-    matches(cluster, rule, whole, namespace, flow).then_some(action)
+/// A rule, and the flow that it is asked about.
+pub(super) struct Question<'a> {
+    pub(super) cluster: &'a Cluster,
+    pub(super) rule: &'a Rule,
+    /// The policy's; empty where it has none.
+    pub(super) namespace: &'a str,
+    pub(super) flow: &'a Flow,
 }
 
-/// Whether every condition can be carried out.
-fn is_whole(cluster: &Cluster, rule: &Rule, namespace: &str) -> bool {
-    let known = |icmp: Icmp| icmp.icmp_type.is_some() || icmp.code.is_none();
-    rule.unread.is_none()
-        && rule.http.is_none()
-        && matches!(rule.ip_version, None | Some(4 | 6))
-        && !contradicts_service(&rule.destination)
-        && rule.icmp.is_none_or(known)
-        && rule.not_icmp.is_none_or(known)
-        && [&rule.source, &rule.destination]
-            .into_iter()
-            .all(|entity| service(cluster, entity, namespace).is_ok() && peer_selector(entity, namespace).is_ok())
+/// One side of a rule, and what of the flow it is about.
+struct Side<'a> {
+    entity: &'a EntityRule,
+    address: IpAddr,
+    port: u16,
+    /// Of a destination the ports behind a service count as well.
+    is_destination: bool,
+    peers: Result<Peers, Unusable>,
+    /// Name and namespace.
+    service: Result<Option<(&'a str, &'a str)>, Unusable>,
 }
 
-/// Whether all conditions that can be carried out hold.
-fn matches(cluster: &Cluster, rule: &Rule, whole: bool, namespace: &str, flow: &Flow) -> bool {
-    let entity = |entity: &EntityRule, address: IpAddr, port: u16, service_port: Option<(u8, u16)>| {
-        let lost = PeerSelector { positive: None, negative: None };
-        let selector = peer_selector(entity, namespace).unwrap_or(lost);
-        let contradicted = service_port.is_some() && contradicts_service(entity);
-        let wanted_service = service(cluster, entity, namespace).unwrap_or(None).filter(|_| !contradicted);
-        nets_match(entity, address)
-            && wanted_service.is_none_or(|service| is_behind(cluster, service, address, service_port))
-            && selector.positive.as_ref().is_none_or(|wanted| is_member(cluster, wanted, address))
-            && !selector.negative.as_ref().is_some_and(|unwanted| is_member(cluster, unwanted, address))
-            && ports_match(cluster, entity, whole, selector.positive.as_ref(), flow, address, port)
-    };
-    rule.protocol.is_none_or(|protocol| protocol.number() == flow.protocol)
-        && rule.not_protocol.is_none_or(|protocol| protocol.number() != flow.protocol)
-        && family_matches(rule, flow)
-        && port_numbers_apply(rule, flow)
-        && rule.icmp.is_none_or(|icmp| icmp_matches(icmp, flow, false))
-        && rule.not_icmp.is_none_or(|icmp| icmp_matches(icmp, flow, true))
-        && entity(&rule.source, flow.source, flow.source_port, None)
-        && entity(
-            &rule.destination,
-            flow.destination,
-            flow.destination_port,
-            Some((flow.protocol, flow.destination_port)),
-        )
+/// Whose address it may be.
+#[derive(Clone, Default)]
+struct Peers {
+    wanted: Option<Selector>,
+    /// Only where none are wanted: it then also matches addresses that belong to nobody.
+    unwanted: Option<Selector>,
 }
 
-/// The given version, or that which the protocol's name implies.
-fn family_matches(rule: &Rule, flow: &Flow) -> bool {
-    let implied = match rule.protocol {
-        Some(protocol) if protocol.is_named() && protocol.number() == 1 => Some(4),
-        Some(protocol) if protocol.is_named() && protocol.number() == 58 => Some(6),
-        _ => None,
-    };
-    let version = match flow.family() {
-        Family::V4 => 4,
-        Family::V6 => 6,
-    };
-    match rule.ip_version {
-        None | Some(4 | 6) => rule.ip_version.or(implied).is_none_or(|given| given == version),
-        Some(_) => true,
+#[derive(Clone, Copy)]
+struct Unusable;
+
+impl<'a> Question<'a> {
+    /// What the rule does about the flow, if it matches.
+    ///
+    /// Of a rule that is not whole only so much is known: it meant part of what its other conditions match. A Deny denies all of
+    /// that, and so does a Pass, which would have kept that part from a later Allow of its tier. Any other rule is left out.
+    pub(super) fn action(&self) -> Option<Action> {
+        let sides = [self.side(false), self.side(true)];
+        let whole = self.is_whole() && sides.iter().all(|side| side.peers.is_ok() && side.service.is_ok());
+        let action = match self.rule.action {
+            action if whole => action,
+            Action::Deny | Action::Pass => Action::Deny,
+            Action::Allow | Action::Log => return None,
+        };
+        let matches = self.header_matches() && sides.iter().all(|side| self.side_matches(side, whole));
+        matches.then_some(action)
     }
-}
 
-/// Port numbers, wanted or unwanted, mean a protocol that has ports.
-fn port_numbers_apply(rule: &Rule, flow: &Flow) -> bool {
-    let numbered = |ports: &[Port]| ports.iter().any(|port| matches!(port, Port::Range(_)));
-    let lists = [&rule.source.ports, &rule.source.not_ports, &rule.destination.ports, &rule.destination.not_ports];
-    WITH_PORTS.contains(&flow.protocol) || !lists.iter().any(|ports| numbered(ports))
+    fn side(&self, is_destination: bool) -> Side<'a> {
+        let (entity, address, port) = match is_destination {
+            false => (&self.rule.source, self.flow.source, self.flow.source_port),
+            true => (&self.rule.destination, self.flow.destination, self.flow.destination_port),
+        };
+        let peers = peers(entity, self.namespace);
+        Side { entity, address, port, is_destination, peers, service: self.service(entity, is_destination) }
+    }
+
+    /// Without a namespace it is the policy's own; a policy of the cluster has none. The ports to a service are the service's: others beside
+    /// them contradict.
+    fn service(&self, entity: &'a EntityRule, is_destination: bool) -> Result<Option<(&'a str, &'a str)>, Unusable> {
+        let Some(service) = &entity.services else { return Ok(None) };
+        let namespace = if service.namespace.is_empty() { self.namespace } else { &service.namespace };
+        let contradicts = is_destination && !entity.ports.is_empty();
+        let is_unknown = service.name.is_empty() || namespace.is_empty() || self.cluster.slices.is_none();
+        if contradicts || is_unknown { Err(Unusable) } else { Ok(Some((&service.name, namespace))) }
+    }
+
+    /// Whether every condition on the flow as a whole can be carried out.
+    fn is_whole(&self) -> bool {
+        let rule = self.rule;
+        let known = |icmp: &Icmp| icmp.icmp_type.is_some() || icmp.code.is_none();
+        rule.unread.is_none()
+            && rule.http.is_none()
+            && matches!(rule.ip_version, None | Some(4 | 6))
+            && rule.icmp.iter().chain(&rule.not_icmp).all(known)
+    }
+
+    /// Whether all conditions on the flow as a whole hold that can be carried out.
+    fn header_matches(&self) -> bool {
+        let Self { rule, flow, .. } = self;
+        let [protocol, not_protocol] = [rule.protocol, rule.not_protocol].map(|one| one.map(Protocol::number));
+        protocol.is_none_or(|protocol| protocol == flow.protocol)
+            && not_protocol.is_none_or(|protocol| protocol != flow.protocol)
+            && self.family_matches()
+            && self.port_numbers_apply()
+            && rule.icmp.is_none_or(|icmp| icmp_matches(icmp, flow, false))
+            && rule.not_icmp.is_none_or(|icmp| icmp_matches(icmp, flow, true))
+    }
+
+    /// The given version, or that which the protocol's name implies.
+    fn family_matches(&self) -> bool {
+        let implied = match self.rule.protocol.filter(|protocol| protocol.is_named()).map(Protocol::number) {
+            Some(1) => Some(4),
+            Some(58) => Some(6),
+            _ => None,
+        };
+        let version = if self.flow.family() == Family::V4 { 4 } else { 6 };
+        // One that there is not is no condition that could be carried out.
+        self.rule.ip_version.or(implied).is_none_or(|given| given == version || !matches!(given, 4 | 6))
+    }
+
+    /// Port numbers, wanted or unwanted, mean a protocol that has ports.
+    fn port_numbers_apply(&self) -> bool {
+        let Rule { source, destination, .. } = self.rule;
+        let lists = [&source.ports, &source.not_ports, &destination.ports, &destination.not_ports];
+        let is_number = |port: &Port| matches!(port, Port::Range(_));
+        WITH_PORTS.contains(&self.flow.protocol) || !lists.into_iter().flatten().any(is_number)
+    }
+
+    /// Whether all conditions on one side hold that can be carried out.
+    fn side_matches(&self, side: &Side<'_>, whole: bool) -> bool {
+        let Peers { wanted, unwanted } = side.peers.clone().unwrap_or_default();
+        let is_one_of = |selector: &Selector| self.holders(side.address, Some(selector)).next().is_some();
+        nets_match(side.entity, side.address)
+            && side.service.unwrap_or_default().is_none_or(|service| self.is_behind(side, service))
+            && wanted.as_ref().is_none_or(is_one_of)
+            && !unwanted.as_ref().is_some_and(is_one_of)
+            && self.ports_match(side, whole, wanted.as_ref())
+    }
+
+    /// An exception by port names reaches as far as the conditions beside it, so it goes with any that is lost.
+    fn ports_match(&self, side: &Side<'_>, whole: bool, wanted: Option<&Selector>) -> bool {
+        let is_called = |holder: &Member, name: &str| {
+            let is_it = |port: &(String, u8, u16)| (&*port.0, port.1, port.2) == (name, self.flow.protocol, side.port);
+            WITH_PORTS.contains(&self.flow.protocol) && holder.ports.iter().any(is_it)
+        };
+        let listed = |entry: &Port| match entry {
+            Port::Range(range) => range.contains(side.port),
+            Port::Named(name) => self.holders(side.address, wanted).any(|holder| is_called(holder, name)),
+        };
+        let EntityRule { ports, not_ports, .. } = side.entity;
+        let excepted = |entry: &Port| (whole || matches!(entry, Port::Range(_))) && listed(entry);
+        (ports.is_empty() || ports.iter().any(listed)) && !not_ports.iter().any(excepted)
+    }
+
+    /// Endpoints and network sets that have this address, of those that the selector selects.
+    fn holders(&self, address: IpAddr, selector: Option<&Selector>) -> impl Iterator<Item = &'a Member> {
+        let has_address = move |member: &&Member| member.nets.iter().any(|net| net.contains(address));
+        let cluster = self.cluster;
+        let is_selected = move |member: &&Member| selector.is_none_or(|selector| cluster.selects(selector, member));
+        cluster.members().filter(has_address).filter(is_selected)
+    }
+
+    /// Whether the address stands behind the service; as a destination, with the port.
+    fn is_behind(&self, side: &Side<'_>, (name, namespace): (&str, &str)) -> bool {
+        let to = (self.flow.protocol, side.port);
+        self.cluster.slices.iter().flatten().any(|slice| {
+            (&*slice.service, &*slice.namespace) == (name, namespace)
+                && slice.addresses.contains(&side.address)
+                && (!side.is_destination || slice.ports.contains(&to))
+        })
+    }
 }
 
 fn icmp_matches(icmp: Icmp, flow: &Flow, negated: bool) -> bool {
     let Some(icmp_type) = icmp.icmp_type else { return true };
-    let of_family = match flow.family() {
-        Family::V4 => flow.protocol == 1,
-        Family::V6 => flow.protocol == 58,
-    };
+    let protocol = if flow.family() == Family::V4 { 1 } else { 58 };
     let same = |(found_type, found_code)| found_type == icmp_type && icmp.code.is_none_or(|code| code == found_code);
-    of_family && flow.icmp.is_some_and(|found| same(found) != negated)
+    flow.protocol == protocol && flow.icmp.is_some_and(|found| same(found) != negated)
 }
 
 /// A list that holds nothing of the family takes the rule out of that family, whether it is a wanted or an unwanted one; an
@@ -120,89 +187,9 @@ fn nets_match(entity: &EntityRule, address: IpAddr) -> bool {
     wanted && !unwanted
 }
 
-/// An exception by port names reaches as far as the conditions beside it, so it goes with any that is lost.
-fn ports_match(
-    cluster: &Cluster,
-    entity: &EntityRule,
-    whole: bool,
-    selector: Option<&Selector>,
-    flow: &Flow,
-    address: IpAddr,
-    port: u16,
-) -> bool {
-    let listed = |entry: &Port| match entry {
-        Port::Range(range) => range.contains(port),
-        Port::Named(name) => is_named_port(cluster, selector, name, flow, address, port),
-    };
-    let excepted = |entry: &Port| (whole || matches!(entry, Port::Range(_))) && listed(entry);
-    (entity.ports.is_empty() || entity.ports.iter().any(listed)) && !entity.not_ports.iter().any(excepted)
-}
-
-/// Whether an endpoint that the selector selects has this address and calls this port so.
-fn is_named_port(
-    cluster: &Cluster,
-    selector: Option<&Selector>,
-    name: &str,
-    flow: &Flow,
-    address: IpAddr,
-    port: u16,
-) -> bool {
-    cluster.members().any(|member| {
-        member.nets.iter().any(|net| net.contains(address))
-            && WITH_PORTS.contains(&flow.protocol)
-            && member
-                .ports
-                .iter()
-                .any(|(own, protocol, number)| (&**own, *protocol, *number) == (name, flow.protocol, port))
-            && selector.is_none_or(|wanted| cluster.selects(wanted, member))
-    })
-}
-
-/// Whether an endpoint or network set that the selector selects has this address.
-fn is_member(cluster: &Cluster, selector: &Selector, address: IpAddr) -> bool {
-    cluster
-        .members()
-        .any(|member| member.nets.iter().any(|net| net.contains(address)) && cluster.selects(selector, member))
-}
-
-/// Name and namespace of the service that is asked for. Without a namespace it is the policy's own; a policy of the cluster has none.
-fn service<'a>(
-    cluster: &Cluster,
-    entity: &'a EntityRule,
-    namespace: &'a str,
-) -> Result<Option<(&'a str, &'a str)>, Unusable> {
-    let Some(ServiceMatch { name, namespace: given }) = &entity.services else { return Ok(None) };
-    let namespace = if given.is_empty() { namespace } else { given };
-    let unusable = name.is_empty() || namespace.is_empty() || cluster.slices.is_none();
-    if unusable { Err(Unusable) } else { Ok(Some((name, namespace))) }
-}
-
-/// The ports to a service are the service's: others beside them contradict.
-const fn contradicts_service(destination: &EntityRule) -> bool {
-    destination.services.is_some() && !destination.ports.is_empty()
-}
-
-/// Whether the address stands behind the service; as a destination, with the port.
-fn is_behind(cluster: &Cluster, (name, namespace): (&str, &str), address: IpAddr, port: Option<(u8, u16)>) -> bool {
-    let of_service = |slice: &&Arc<EndpointSlice>| &*slice.service == name && &*slice.namespace == namespace;
-    cluster
-        .slices
-        .iter()
-        .flatten()
-        .filter(of_service)
-        .any(|slice| slice.addresses.contains(&address) && port.is_none_or(|port| slice.ports.contains(&port)))
-}
-
-struct PeerSelector {
-    positive: Option<Selector>,
-    /// Only where there is no positive one: it then also matches addresses that belong to nobody.
-    negative: Option<Selector>,
-}
-
-struct Unusable;
-
-fn parse(text: &str) -> Result<Selector, Unusable> {
-    Selector::parse(text).map_err(|_| Unusable)
+/// A selector, if any is given.
+fn parse(text: &str) -> Result<Option<Selector>, Unusable> {
+    if text.is_empty() { Ok(None) } else { Selector::parse(text).map(Some).map_err(|_| Unusable) }
 }
 
 fn both(a: Option<Selector>, b: Option<Selector>) -> Option<Selector> {
@@ -212,20 +199,17 @@ fn both(a: Option<Selector>, b: Option<Selector>) -> Option<Selector> {
     }
 }
 
-fn peer_selector(entity: &EntityRule, namespace: &str) -> Result<PeerSelector, Unusable> {
-    let given = |text: &str| if text.is_empty() { Ok(None) } else { parse(text).map(Some) };
-    let own = both(service_account_selector(entity.service_accounts.as_ref())?, given(&entity.selector)?);
-    let negative = given(&entity.not_selector)?;
-    let namespaces = match given(&entity.namespace_selector)? {
+fn peers(entity: &EntityRule, namespace: &str) -> Result<Peers, Unusable> {
+    let own = both(service_accounts(entity.service_accounts.as_ref())?, parse(&entity.selector)?);
+    let negative = parse(&entity.not_selector)?;
+    let namespaces = match parse(&entity.namespace_selector)? {
         Some(selector) => Some(within_namespaces(&selector)),
         None if namespace.is_empty() || (own.is_none() && negative.is_none()) => None,
         None => Some(Selector::equal(NAMESPACE_LABEL, namespace)),
     };
     Ok(match (both(namespaces, own), negative) {
-        (Some(positive), Some(negative)) => {
-            PeerSelector { positive: Some(positive.and(&negative.negated())), negative: None }
-        }
-        (positive, negative) => PeerSelector { positive, negative },
+        (Some(positive), Some(negative)) => Peers { wanted: Some(positive.and(&negative.negated())), unwanted: None },
+        (wanted, unwanted) => Peers { wanted, unwanted },
     })
 }
 
@@ -235,33 +219,30 @@ fn within_namespaces(selector: &Selector) -> Selector {
     selector.with_prefix("pcns.").replace_all(&namespaced).replace_global(&namespaced.negated())
 }
 
-fn service_account_selector(accounts: Option<&ServiceAccountMatch>) -> Result<Option<Selector>, Unusable> {
-    let Some(accounts) = accounts else { return Ok(None) };
-    let selector =
-        if accounts.selector.is_empty() { None } else { Some(parse(&accounts.selector)?.with_prefix("pcsa.")) };
-    let names: Vec<&str> = accounts.names.iter().map(String::as_str).collect();
-    let named = (!names.is_empty()).then(|| Selector::any_of(SERVICE_ACCOUNT, names));
+fn service_accounts(accounts: Option<&ServiceAccountMatch>) -> Result<Option<Selector>, Unusable> {
+    let Some(ServiceAccountMatch { names, selector }) = accounts else { return Ok(None) };
+    let selector = parse(selector)?.map(|selector| selector.with_prefix("pcsa."));
+    let named = (!names.is_empty()).then(|| Selector::any_of(SERVICE_ACCOUNT, names.iter().map(String::as_str)));
     Ok(both(selector, named))
 }
 
+/// The endpoints that a policy applies to; none where a selector does not parse.
 pub(super) fn policy_selector(spec: &NetworkPolicySpec, namespace: &str) -> Option<Selector> {
-    let mut selector = parse(&spec.selector).ok()?.and(&Selector::equal(NAMESPACE_LABEL, namespace));
-    if !spec.service_account_selector.is_empty() {
-        selector = selector.and(&parse(&spec.service_account_selector).ok()?.with_prefix("pcsa."));
-    }
-    Some(selector)
+    let accounts = parse(&spec.service_account_selector).ok()?.map(|selector| selector.with_prefix("pcsa."));
+    let own = both(parse(&spec.selector).ok()?, Some(Selector::equal(NAMESPACE_LABEL, namespace)));
+    both(own, accounts)
 }
 
 /// A further condition stands alone where no selector is given; where one is, each `all()` in it comes to mean what the
 /// condition is about (as upstream's text replacement does).
 pub(super) fn global_policy_selector(spec: &GlobalNetworkPolicySpec) -> Option<Selector> {
-    let mut selector = if spec.selector.is_empty() { None } else { Some(parse(&spec.selector).ok()?) };
+    let mut selector = parse(&spec.selector).ok()?;
     let further = [
         (&spec.namespace_selector, "pcns.", NAMESPACE_LABEL),
         (&spec.service_account_selector, "pcsa.", SERVICE_ACCOUNT),
     ];
-    for (text, prefix, label) in further.into_iter().filter(|(text, ..)| !text.is_empty()) {
-        let condition = parse(text).ok()?.with_prefix(prefix);
+    for (text, prefix, label) in further {
+        let Some(condition) = parse(text).ok()?.map(|selector| selector.with_prefix(prefix)) else { continue };
         selector = both(selector, Some(condition)).map(|selector| selector.replace_all(&Selector::has(label)));
     }
     Some(selector.unwrap_or_else(Selector::all))

@@ -1,6 +1,7 @@
 //! One small cluster, and what each feature of the semantics changes in it.
 
 mod hosts;
+mod kubernetes;
 mod levels;
 mod services;
 mod staged;
@@ -13,6 +14,7 @@ use core::net::IpAddr;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::render::EndpointToHost;
 use crate::resource::{Action, HttpMatch, Rule};
 use crate::testing::Generator;
 

@@ -126,7 +126,7 @@ fn what_they_would_do_is_what_they_do_when_they_are_real() {
 }
 
 /// A staged policy under a name of its kind's own, as two of one name may stand side by side; anything else as it is.
-fn renamed(object: &Resource) -> Resource {
+pub(super) fn renamed(object: &Resource) -> Resource {
     let mut object = object.clone();
     let suffix = match object.kind() {
         Kind::StagedGlobalNetworkPolicy => "-g",

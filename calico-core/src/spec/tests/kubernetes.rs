@@ -1,23 +1,25 @@
-//! Kubernetes' policies as ours: one rule for each peer and port, none merged.
+//! Kubernetes' policies as ours, written once more as the twin of the conversion: one rule for each peer and port, none merged.
 //!
 //! They only allow, so what cannot be read is left out.
 
 use alloc::string::{String, ToString};
 use alloc::vec;
-use alloc::vec::Vec;
 
 use serde_json::Value;
 
+use super::staged::renamed;
+use super::*;
 use crate::net::{Cidr, Port, Protocol};
 use crate::resource::{
     EntityRule, KubernetesPolicyPeer, KubernetesPolicyPort, LabelRequirement, LabelSelector, NetworkPolicySpec,
-    ORCHESTRATOR_LABEL, PolicyType, Rule, StagedKubernetesNetworkPolicySpec,
+    ORCHESTRATOR_LABEL, Rule, StagedKubernetesNetworkPolicySpec, StagedNetworkPolicySpec,
 };
 use crate::selector::Selector;
+use crate::testing::{Generator, HOST};
 
 /// The policy of the default tier that stands for one of Kubernetes. Without types it governs what Kubernetes says: ingress, and egress if
 /// it has rules for that.
-pub(super) fn policy(spec: &StagedKubernetesNetworkPolicySpec) -> NetworkPolicySpec {
+fn policy(spec: &StagedKubernetesNetworkPolicySpec) -> NetworkPolicySpec {
     let ports_of = |ports: Vec<Port>| EntityRule { ports, ..EntityRule::default() };
     let ingress = spec.ingress.iter().flat_map(|rule| alternatives(&rule.from, &rule.ports));
     let egress = spec.egress.iter().flat_map(|rule| alternatives(&rule.to, &rule.ports));
@@ -115,4 +117,42 @@ fn requirement(requirement: &LabelRequirement) -> Selector {
         "Exists" => Selector::has(key),
         _ => Selector::has(key).negated(),
     }
+}
+
+/// The conversion makes policies that decide as these.
+#[test]
+fn the_conversion_decides_as_its_twin() {
+    let (mut policies, mut differ) = (0, 0);
+    for seed in 0..150 {
+        std::println!("seed {seed}");
+        let mut generator = if seed % 2 == 0 { Generator::new(seed) } else { Generator::with_faults(seed) };
+        let world = generator.world(80);
+        let usable = world.objects.iter().filter(|(key, value)| key.kind() == value.kind());
+        let objects: Vec<Resource> = usable.map(|(_, value)| renamed(value)).collect();
+        let twins: Vec<Resource> = objects
+            .iter()
+            .map(|object| match object {
+                Resource::StagedKubernetesNetworkPolicy(one) => {
+                    let spec =
+                        StagedNetworkPolicySpec { staged_action: one.spec.staged_action, policy: policy(&one.spec) };
+                    policies += 1;
+                    Resource::StagedNetworkPolicy(Object { metadata: one.metadata.clone(), spec }.into())
+                }
+                other => other.clone(),
+            })
+            .collect();
+        let cluster = |objects: &[Resource]| {
+            let all = Cluster::new(objects).with_interfaces(HOST, world.interfaces.clone());
+            all.with_slices(world.slices.values().cloned())
+        };
+        let (without, with) = (cluster(&objects), cluster(&objects).with_staged_enforced());
+        let twin = cluster(&twins).with_staged_enforced();
+        for _ in 0..150 {
+            let passage = generator.passage(&world);
+            let decided = with.passage(HOST, &passage);
+            assert_eq!(decided, twin.passage(HOST, &passage), "{passage:#?} in {objects:#?}");
+            differ += usize::from(decided != without.passage(HOST, &passage));
+        }
+    }
+    assert!(policies > 50 && differ > 200, "{policies} policies, {differ} decisions of staged ones");
 }
