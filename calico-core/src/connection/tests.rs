@@ -303,6 +303,7 @@ fn host_endpoint(interfaces: HostInterfaces, policy: Option<&PolicyId>) -> Event
     };
     let forward = Arc::new(Stack { tiers: policy.map(tier).into_iter().collect(), profiles: Vec::new() });
     let endpoint = ActiveHostEndpoint {
+        dscp: Vec::new(),
         interfaces,
         dscp: Vec::new(),
         untracked: Directions::default(),

@@ -313,6 +313,7 @@ fn connections_of_host_endpoints_end_too() {
     host.machine.set_interface("eth1".parse().unwrap(), Some(&[]));
     host.kernel.set_faults(Faults { tracking: 1, ..Faults::default() });
     let closed = ActiveHostEndpoint {
+        dscp: Vec::new(),
         interfaces: HostInterfaces::Named(vec![uplink]),
         dscp: Vec::new(),
         untracked: Directions::default(),
