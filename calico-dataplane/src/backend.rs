@@ -10,10 +10,10 @@ use async_trait::async_trait;
 use calico_core::connection::{Connection, RouteQuery, Routes};
 use calico_core::net::InterfaceName;
 use calico_core::table::{
-    BaseChain, ChainName, Delta, Element, Fingerprint, Neighbor, Route, RouteKey, SetDecl, SetName,
+    BaseChain, ChainName, Delta, Element, Fingerprint, Neighbor, Route, RouteKey, SetDecl, SetName, Shaper,
 };
 
-use crate::DataplaneError;
+use crate::{DataplaneError, TokenBucket};
 
 /// A host that holds tables, routes and neighbours.
 ///
@@ -22,6 +22,9 @@ use crate::DataplaneError;
 ///   changes nothing.
 /// - [`apply`](Dataplane::apply) carries out the nf_tables part as one transaction: all or nothing. Routes, neighbours and settings
 ///   are carried out one by one, and each failure is reported by object; the others go on.
+/// - Limits on bandwidth are carried out in the same way. They concern interfaces of workloads and devices of their own
+///   ([`Shaper::is_device`]), which are no [links](Observed::links): they come and go with the limits. What others limit there is replaced where
+///   a limit of ours is wanted, and else left alone; the CNI `bandwidth` plugin's devices go with what they limited.
 /// - Connections that are to end go last, once nothing of the delta can make new ones; that there are none, or that the host tracks
 ///   none at all, is no error. No connection of another address is touched.
 /// - Carrying out a delta twice is harmless: what exists already with the same content, and the absence of what is to be removed,
@@ -116,7 +119,9 @@ pub struct Observed {
     pub routes: BTreeMap<RouteKey, Route>,
     /// Permanent neighbours on workload interfaces.
     pub neighbors: BTreeSet<Neighbor>,
-    /// All links.
+    /// Limits on bandwidth, by device.
+    pub shapings: BTreeMap<InterfaceName, Shaped>,
+    /// All links but the devices of limits.
     pub links: BTreeMap<InterfaceName, LinkState>,
     /// The host's own addresses, by link; those of workloads' links need not be there.
     pub addresses: BTreeMap<InterfaceName, BTreeSet<IpAddr>>,
@@ -153,6 +158,16 @@ pub struct ObservedSet {
     pub elements: BTreeSet<Element>,
 }
 
+/// A limit on bandwidth as found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(clippy::exhaustive_structs, reason = "backends build it with literals")]
+pub struct Shaped {
+    /// The interface whose received packets are led through the device.
+    pub source: Option<InterfaceName>,
+    /// The limit; none if there is only a part of one, or something that we would not write.
+    pub bucket: Option<TokenBucket>,
+}
+
 /// State of a link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(clippy::exhaustive_structs, reason = "backends build it with literals")]
@@ -161,6 +176,8 @@ pub struct LinkState {
     pub index: u32,
     /// Administratively up.
     pub up: bool,
+    /// Largest packet.
+    pub mtu: u32,
 }
 
 /// Outcome of an apply, by object.
@@ -175,6 +192,8 @@ pub struct ApplyReport {
     pub neighbors: Vec<(Neighbor, DataplaneError)>,
     /// Settings that failed.
     pub settings: Vec<(calico_core::table::InterfaceSetting, DataplaneError)>,
+    /// Limits on bandwidth that failed.
+    pub shapings: Vec<(Shaper, DataplaneError)>,
     /// Why connections that are to end may still be there, if so.
     pub connections: Option<DataplaneError>,
 }
@@ -196,6 +215,7 @@ impl ApplyReport {
             && self.routes.is_empty()
             && self.neighbors.is_empty()
             && self.settings.is_empty()
+            && self.shapings.is_empty()
             && self.connections.is_none()
     }
 }
@@ -224,6 +244,11 @@ pub enum HostChange {
         neighbor: Neighbor,
         /// Whether it is there.
         present: bool,
+    },
+    /// Something about a limit on bandwidth, or about what stands where one would be, changed: whether it still holds is not known.
+    Shaping {
+        /// The device that enforces it.
+        device: InterfaceName,
     },
     /// An interface got an address, or lost it. Of one that goes, the addresses go without a word.
     Address {

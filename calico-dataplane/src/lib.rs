@@ -1,6 +1,7 @@
 //! Carry out: the [`Dataplane`] trait over the table language of `calico-core`, and its implementations.
 
 mod backend;
+mod bucket;
 #[cfg(feature = "linux")]
 mod conntrack;
 pub mod denied;
@@ -32,8 +33,9 @@ pub mod workload;
 
 pub use backend::{
     ApplyReport, Dataplane, HostChange, LinkState, Listing, Observed, ObservedChain, ObservedObjects, ObservedSet,
-    Pick, Removal, RouteFailure, Tracked, TrackedName, Tracking, Ways,
+    Pick, Removal, RouteFailure, Shaped, Tracked, TrackedName, Tracking, Ways,
 };
+pub use bucket::{PeakBucket, TokenBucket};
 pub use error::DataplaneError;
 #[cfg(feature = "linux")]
 pub use linux::{LinuxConfig, LinuxDataplane};

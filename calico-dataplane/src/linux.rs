@@ -1,4 +1,4 @@
-//! The Linux backend: nf_tables, route netlink, conntrack and `/proc/sys`, in one network namespace.
+//! The Linux backend: nf_tables, route netlink, traffic control, conntrack and `/proc/sys`, in one network namespace.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -7,7 +7,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use calico_core::connection::RouteQuery;
 use calico_core::net::InterfaceName;
-use calico_core::table::Delta;
+use calico_core::table::{Delta, Shaper};
 
 use crate::conntrack::Connections;
 use crate::conntrack::beside::Beside;
@@ -109,7 +109,9 @@ impl Dataplane for LinuxDataplane {
         let links = self.routing.links()?;
         let routes = self.routing.routes(&links)?;
         let neighbors = self.routing.neighbors(&links, |interface| self.config.is_workload(interface))?;
-        let addresses = self.routing.addresses(&links, |interface| !self.config.is_workload(interface))?;
+        let is_the_hosts = |interface| !self.config.is_workload(interface) && !Shaper::is_device(interface);
+        let addresses = self.routing.addresses(&links, is_the_hosts)?;
+        let shapings = self.routing.shapings(&links, &self.config)?;
         let by_name = links.by_name();
         self.monitor.know(links);
         Ok(Observed {
@@ -118,6 +120,7 @@ impl Dataplane for LinuxDataplane {
             sets: listing.sets,
             routes,
             neighbors: neighbors.into_iter().collect(),
+            shapings,
             links: by_name,
             addresses,
         })
@@ -129,6 +132,9 @@ impl Dataplane for LinuxDataplane {
         for setting in &delta.settings {
             report.settings.extend(self.settings.write(setting).err().map(|error| (setting.clone(), error)));
         }
+        // Before routes lead anything there.
+        self.routing.shape(delta, &self.config, &mut report);
+        self.monitor.learn(self.routing.take_own_links());
         self.routing.apply(delta, &mut report);
         // Last: until the former owner is out, a packet of its makes the entry anew.
         report.connections = self.connections.cut(&delta.connections_cut).err();

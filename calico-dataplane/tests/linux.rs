@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 mod linux {
+    mod bandwidth;
     mod coexistence;
     mod conformance;
     mod connections;

@@ -305,7 +305,6 @@ fn host_endpoint(interfaces: HostInterfaces, policy: Option<&PolicyId>) -> Event
     let endpoint = ActiveHostEndpoint {
         dscp: Vec::new(),
         interfaces,
-        dscp: Vec::new(),
         untracked: Directions::default(),
         pre_dnat: Arc::default(),
         normal: Directions::default(),

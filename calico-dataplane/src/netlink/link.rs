@@ -3,9 +3,10 @@
 use std::collections::{BTreeMap, HashMap};
 
 use calico_core::net::InterfaceName;
+use calico_core::table::Shaper;
 use netlink_packet_core::Parseable;
 use netlink_packet_route::AddressFamily;
-use netlink_packet_route::link::{LinkAttribute, LinkExtentMask, LinkFlags, LinkMessage};
+use netlink_packet_route::link::{InfoKind, LinkAttribute, LinkExtentMask, LinkFlags, LinkInfo, LinkMessage};
 
 use crate::LinkState;
 
@@ -21,6 +22,15 @@ pub(crate) const GET: u16 = 18;
 pub(crate) struct Link {
     pub(crate) name: InterfaceName,
     pub(crate) state: LinkState,
+    /// Whether it gives back what is sent to it, as if it had been received.
+    pub(crate) is_ifb: bool,
+}
+
+impl Link {
+    /// Whether it exists to limit what a workload sends.
+    pub(crate) fn is_shaper(&self) -> bool {
+        self.is_ifb && Shaper::is_device(self.name)
+    }
 }
 
 /// Links by index.
@@ -41,8 +51,17 @@ impl Links {
         self.0.get(&index).map(|link| link.name)
     }
 
+    pub(crate) fn get(&self, index: u32) -> Option<&Link> {
+        self.0.get(&index)
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Link> {
+        self.0.values()
+    }
+
+    /// All but devices of limits on bandwidth.
     pub(crate) fn by_name(&self) -> BTreeMap<InterfaceName, LinkState> {
-        self.0.values().map(|link| (link.name, link.state)).collect()
+        self.0.values().filter(|link| !Shaper::is_device(link.name)).map(|link| (link.name, link.state)).collect()
     }
 }
 
@@ -60,6 +79,34 @@ pub(crate) fn request(interface: InterfaceName) -> LinkMessage {
     message
 }
 
+/// Asks for the link of an index.
+pub(crate) fn request_by_index(index: u32) -> LinkMessage {
+    let mut message = dump_request();
+    message.header.index = index;
+    message
+}
+
+/// Makes a device that gives back what is sent to it, or sets one that is there (`index`), up.
+pub(crate) fn ifb(name: InterfaceName, index: u32, mtu: u32) -> LinkMessage {
+    let mut message = LinkMessage::default();
+    message.header.index = index;
+    message.header.flags = LinkFlags::Up;
+    message.header.change_mask = LinkFlags::Up;
+    message.attributes.push(LinkAttribute::Mtu(mtu));
+    if index == 0 {
+        message.attributes.push(LinkAttribute::IfName(name.as_str().to_owned()));
+        message.attributes.push(LinkAttribute::LinkInfo(vec![LinkInfo::Kind(InfoKind::Ifb)]));
+    }
+    message
+}
+
+/// Names a link, for removal.
+pub(crate) fn removal(index: u32) -> LinkMessage {
+    let mut message = LinkMessage::default();
+    message.header.index = index;
+    message
+}
+
 /// Reads a link; a bridge's view of its port is none.
 pub(crate) fn decode(body: &[u8]) -> Option<Link> {
     let message = LinkMessage::parse(body).ok()?;
@@ -69,5 +116,14 @@ pub(crate) fn decode(body: &[u8]) -> Option<Link> {
         _ => None,
     })?;
     let up = message.header.flags.contains(LinkFlags::Up);
-    Some(Link { name, state: LinkState { index: message.header.index, up } })
+    let mtu = message.attributes.iter().find_map(|attribute| match attribute {
+        LinkAttribute::Mtu(mtu) => Some(*mtu),
+        _ => None,
+    });
+    let is_ifb = message.attributes.iter().any(|attribute| match attribute {
+        LinkAttribute::LinkInfo(infos) => infos.contains(&LinkInfo::Kind(InfoKind::Ifb)),
+        _ => false,
+    });
+    let state = LinkState { index: message.header.index, up, mtu: mtu.unwrap_or_default() };
+    Some(Link { name, state, is_ifb })
 }

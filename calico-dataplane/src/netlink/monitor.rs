@@ -1,4 +1,4 @@
-//! What others change: notifications of nf_tables, links, addresses, routes and neighbours.
+//! What others change: notifications of nf_tables, links, addresses, routes, neighbours and traffic control.
 //!
 //! Our own writes never come back: a notification names the port of the socket whose request caused it, and a filter in the kernel
 //! drops those of our two, before they could fill the queue. Lost notifications become [`HostChange::Overrun`].
@@ -14,18 +14,19 @@ use nix::errno::Errno;
 use socket2::{SockFilter, SockRef};
 use tokio::io::unix::AsyncFd;
 
-use super::link::Links;
+use super::link::{Link, Links};
 use super::wire::{Message, REPLACE, messages};
-use super::{address, link, neighbor, readiness, route, socket};
+use super::{address, link, neighbor, readiness, route, socket, tc};
 use crate::nftables::{Extent, Touched};
 use crate::{HostChange, LinkState, LinuxConfig};
 
 use calico_core::net::InterfaceName;
+use calico_core::table::Shaper;
 
 /// `NFNLGRP_NFTABLES`.
 const GROUP_NFTABLES: u32 = 7;
-/// `RTNLGRP_LINK`, `_NEIGH`, `_IPV4_IFADDR`, `_IPV4_ROUTE`, `_IPV6_IFADDR`, `_IPV6_ROUTE`.
-const GROUPS_ROUTE: [u32; 6] = [1, 3, 5, 7, 9, 11];
+/// `RTNLGRP_LINK`, `_NEIGH`, `_TC`, `_IPV4_IFADDR`, `_IPV4_ROUTE`, `_IPV6_IFADDR`, `_IPV6_ROUTE`.
+const GROUPS_ROUTE: [u32; 7] = [1, 3, 4, 5, 7, 9, 11];
 const BUFFER: usize = 64 * 1024;
 
 /// A subscription, from the moment it is opened.
@@ -80,6 +81,16 @@ impl Monitor {
     /// Takes over a list of links just read; names of interfaces in later notifications come from it.
     pub(crate) fn know(&mut self, links: Links) {
         self.state.links = links;
+    }
+
+    /// Takes over what we did to links.
+    pub(crate) fn learn(&mut self, links: Vec<(u32, Option<Link>)>) {
+        for (index, link) in links {
+            match link {
+                Some(link) => self.state.links.insert(link),
+                None => self.state.links.remove(index),
+            };
+        }
     }
 
     /// Leaves the group of nf_tables, if the kernel lets it: notifications of what others write from now on are missed. Those that are
@@ -219,8 +230,8 @@ impl Translator {
     /// Queues a change; one that only says "look again" or "try again" is not said twice in a row.
     fn push(&mut self, change: Option<HostChange>) {
         let Some(change) = change else { return };
-        let repeated =
-            matches!(change, HostChange::Ruleset | HostChange::Overrun) && self.queue.back() == Some(&change);
+        let only_says_that = matches!(change, HostChange::Ruleset | HostChange::Overrun | HostChange::Shaping { .. });
+        let repeated = only_says_that && self.queue.back() == Some(&change);
         if !repeated {
             self.queue.push_back(change);
         }
@@ -242,7 +253,24 @@ impl Translator {
             address::NEW | address::DELETE => {
                 let (index, address) = address::decode(message.body)?;
                 let (interface, present) = (self.links.name(index)?, message.kind == address::NEW);
+                (!Shaper::is_device(interface)).then_some(())?;
                 Some(HostChange::Address { interface, address, present })
+            }
+            tc::NEW_QDISC | tc::DELETE_QDISC | tc::NEW_FILTER | tc::DELETE_FILTER => self.traffic_control(message),
+            _ => None,
+        }
+    }
+
+    /// Not all of it is about limits: whoever knows which there are tells.
+    #[expect(clippy::needless_pass_by_ref_mut, reason = "one signature for all translations")]
+    fn traffic_control(&mut self, message: Message<'_>) -> Option<HostChange> {
+        let header = tc::Header::read(message.body)?;
+        let name = self.links.name(header.index)?;
+        let (is_device, is_workload) = (Shaper::is_device(name), self.config.is_workload(name));
+        match header.parent {
+            tc::ROOT if is_device || is_workload => Some(HostChange::Shaping { device: name }),
+            parent if is_workload && parent & tc::INGRESS_HANDLE == tc::INGRESS_HANDLE => {
+                Some(HostChange::Shaping { device: Shaper::of_sent(name).device })
             }
             _ => None,
         }
@@ -254,6 +282,10 @@ impl Translator {
             self.links.remove(found.state.index);
             return Some(gone(found.name));
         }
+        if Shaper::is_device(found.name) && self.links.get(found.state.index).is_none() && !found.state.up {
+            // One of ours on its way out.
+            return None;
+        }
         let before = self.links.insert(found);
         // A rename is the old name's end.
         let old = before.filter(|before| before.name != found.name);
@@ -261,6 +293,10 @@ impl Translator {
         if old.is_some() && !self.config.is_workload(found.name) {
             // Its addresses are announced under no name.
             self.push(Some(HostChange::Overrun));
+        }
+        if Shaper::is_device(found.name) {
+            // That one is up is no news, whenever it is told.
+            return (!found.state.up).then_some(HostChange::Shaping { device: found.name });
         }
         let same = before.is_some_and(|before| before.name == found.name && before.state == found.state);
         (!same).then_some(HostChange::Link { name: found.name, state: Some(found.state) })
@@ -285,7 +321,10 @@ impl Translator {
     }
 }
 
-const fn gone(name: InterfaceName) -> HostChange {
+fn gone(name: InterfaceName) -> HostChange {
     const NONE: Option<LinkState> = None;
-    HostChange::Link { name, state: NONE }
+    match Shaper::is_device(name) {
+        true => HostChange::Shaping { device: name },
+        false => HostChange::Link { name, state: NONE },
+    }
 }

@@ -259,7 +259,11 @@ mod tests {
 
     fn links() -> Links {
         let mut links = Links::default();
-        links.insert(Link { name: InterfaceName::CALI, state: LinkState { index: 7, up: true } });
+        links.insert(Link {
+            is_ifb: false,
+            name: InterfaceName::CALI,
+            state: LinkState { index: 7, up: true, mtu: 1500 },
+        });
         links
     }
 

@@ -11,10 +11,14 @@ pub(crate) const DONE: u16 = 3;
 pub(crate) const REQUEST: u16 = 0x1;
 /// `NLM_F_ACK`.
 pub(crate) const ACK: u16 = 0x4;
+/// `NLM_F_ECHO`: answer with the object.
+pub(crate) const ECHO: u16 = 0x8;
 /// `NLM_F_DUMP_INTR`: the dumped list changed underneath; the dump must be repeated.
 pub(crate) const DUMP_INTERRUPTED: u16 = 0x10;
 /// `NLM_F_REPLACE`, of requests and of route notifications.
 pub(crate) const REPLACE: u16 = 0x100;
+/// `NLM_F_EXCL`.
+pub(crate) const EXCLUSIVE: u16 = 0x200;
 /// `NLM_F_DUMP`.
 pub(crate) const DUMP: u16 = 0x300;
 /// `NLM_F_CREATE`.

@@ -42,7 +42,7 @@ impl Fight {
 impl Fights {
     /// An object that was right is not any more.
     pub(super) fn undone(&mut self, object: Object, now: Duration) {
-        let waits = matches!(object, Object::Route(_) | Object::Neighbor(..));
+        let waits = matches!(object, Object::Route(_) | Object::Neighbor(..) | Object::Shaper(_));
         let fight = self.0.entry(object).or_insert(Fight { undone: 0, last: now, until: Duration::ZERO });
         fight.undone = fight.undone.saturating_add(1);
         fight.last = now;

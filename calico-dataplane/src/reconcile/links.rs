@@ -1,4 +1,4 @@
-//! What the coming and going of interfaces and their addresses means for routes, neighbours and settings.
+//! What the coming and going of interfaces and their addresses means for routes, neighbours, settings and limits.
 
 use calico_core::delta::Tracker;
 use calico_core::net::InterfaceName;
@@ -6,6 +6,7 @@ use calico_core::table::{Route, RouteKey};
 
 use super::machine::{Look, Reconciler, route_interface};
 use super::retry::Object;
+use super::shapings::shapers_of;
 use crate::LinkState;
 
 impl Reconciler {
@@ -35,8 +36,11 @@ impl Reconciler {
                 self.settings.set_observed(key, None);
             }
         }
+        self.change_link_of_shapings(name, replaced);
+        let shapers = shapers_of(name).map(|shaper| shaper.device);
         self.retries.expedite(|object| match object {
             Object::Route(_) => true,
+            Object::Shaper(device) => shapers.contains(device),
             Object::Neighbor(interface, _) | Object::Setting(interface, _) => *interface == name,
             _ => false,
         });
@@ -54,6 +58,7 @@ impl Reconciler {
     /// What the kernel removes together with the link was not undone by anybody.
     fn forgive(&mut self, name: InterfaceName) {
         let carries_gateways = !name.starts_with_any(&self.config.workload_prefixes);
+        let shapers = shapers_of(name).map(|shaper| shaper.device);
         let routes = &self.routes;
         let goes_with_it = |object: &Object| match object {
             Object::Route(key) => {
@@ -64,6 +69,7 @@ impl Reconciler {
                     .any(|route| route_interface(route).map_or(carries_gateways, |by| by == name))
             }
             Object::Neighbor(interface, _) => *interface == name,
+            Object::Shaper(device) => shapers.contains(device),
             _ => false,
         };
         self.fights.forget_if(goes_with_it);

@@ -8,7 +8,7 @@ use calico_core::delta::{Difference, Tracker};
 use calico_core::net::{InterfaceName, Mac};
 use calico_core::table::{
     BaseChain, Chain, ChainName, Datum, Delta, Element, ElementData, FieldType, Fingerprint, InterfaceSetting,
-    Neighbor, Route, RouteClass, RouteKey, RouteTarget, SetDecl, SetName,
+    Neighbor, Route, RouteClass, RouteKey, RouteTarget, SetDecl, SetName, Shaping,
 };
 
 use super::fights::Fights;
@@ -16,7 +16,7 @@ use super::interfaces::Interfaces;
 use super::plan;
 use super::retry::{Object, ReconcileConfig, Retries};
 use crate::denied::Holding;
-use crate::{ApplyReport, DataplaneError, HostChange, LinkState, Observed, ObservedChain};
+use crate::{ApplyReport, DataplaneError, HostChange, LinkState, Observed, ObservedChain, Shaped};
 
 /// Holds what should be beside what is, and hands out what to write.
 ///
@@ -44,6 +44,9 @@ pub struct Reconciler {
     pub(super) routes_by_interface: BTreeMap<InterfaceName, BTreeSet<RouteKey>>,
     pub(super) neighbors: Tracker<(InterfaceName, IpAddr), Mac>,
     pub(super) settings: Tracker<(InterfaceName, &'static str), String>,
+    /// Limits on bandwidth that are wanted, and what they are at their devices.
+    pub(super) limits: BTreeMap<InterfaceName, Shaping>,
+    pub(super) shapings: Tracker<InterfaceName, Shaped>,
     pub(super) links: BTreeMap<InterfaceName, LinkState>,
     pub(super) interfaces: Interfaces,
     /// Addresses whose former owner's connections have not ended yet.
@@ -85,7 +88,7 @@ pub(super) enum Look {
 pub enum WorkloadState {
     /// Nothing is known of such a workload.
     Unknown,
-    /// Policy, routes, neighbours and settings are in the kernel.
+    /// Policy, routes, neighbours, settings and limits are in the kernel.
     Programmed,
     /// Something is not there yet.
     Waiting {
@@ -121,6 +124,8 @@ impl Reconciler {
             routes_by_interface: BTreeMap::new(),
             neighbors: Tracker::default(),
             settings: Tracker::default(),
+            limits: BTreeMap::new(),
+            shapings: Tracker::default(),
             links: BTreeMap::new(),
             fights: Fights::default(),
             disturbed: BTreeSet::new(),
@@ -178,6 +183,7 @@ impl Reconciler {
             self.retries.expedite(|object| *object == Object::Ruleset);
         }
         self.desire_host_objects(change);
+        self.desire_shapings(change);
     }
 
     /// What failed last may have been carried out all the same, its answer lost: what is no longer wanted is removed nevertheless, and what is
@@ -300,6 +306,7 @@ impl Reconciler {
         let neighbors = seen.neighbors.iter().map(|n| ((n.interface, n.address), n.mac));
         let neighbors = self.neighbors.observe_all(neighbors);
         note(&mut neighbors.map(|(interface, address)| Object::Neighbor(*interface, *address)));
+        note(&mut self.shapings.observe_all(seen.shapings).copied().map(Object::Shaper));
         self.disturbed.append(&mut undone);
         self.index_routes();
         // The look itself is newer than whatever a link change made doubtful.
@@ -336,6 +343,10 @@ impl Reconciler {
                 self.disturb(Object::Neighbor(interface, address), |machine| {
                     machine.neighbors.set_observed((interface, address), present.then_some(mac));
                 });
+            }
+            HostChange::Shaping { device } => {
+                self.retries.forget(&Object::Shaper(device));
+                self.disturb(Object::Shaper(device), |machine| machine.doubt_shaping(device));
             }
             HostChange::Address { interface, address, present } => {
                 self.interfaces.set_address(interface, address, present);
@@ -379,6 +390,7 @@ impl Reconciler {
         let (delta, items) = if self.in_sync {
             let (mut delta, items) = if ruleset_may { plan::ruleset(self, now) } else { Default::default() };
             plan::host_objects(self, now, &mut delta);
+            self.plan_shapings(now, &mut delta);
             self.plan_cuts(now, &mut delta);
             (delta, items)
         } else if !self.table_present && ruleset_may {
@@ -424,6 +436,7 @@ impl Reconciler {
             Some(error) => self.ruleset_failed(error, items, now),
         }
         self.host_objects_took_effect(delta, outcome, now);
+        self.shapings_took_effect(delta, outcome, now);
         self.cuts_took_effect(delta, outcome, now);
         for change in core::mem::take(&mut self.deferred) {
             self.host_change(change);
@@ -440,6 +453,7 @@ impl Reconciler {
     pub fn is_settled(&self) -> bool {
         let ruleset = self.chains.pending_len() + self.sets.pending_len() + self.elements.pending_len();
         let rest = self.routes.pending_len() + self.neighbors.pending_len() + self.settings.pending_len();
+        let rest = rest + self.shapings.pending_len();
         let known = self.in_sync && self.look == Look::Done && self.in_flight.is_none();
         known && self.cuts.is_empty() && ruleset + rest == self.stale_routes()
     }

@@ -6,7 +6,7 @@
 //!
 //! Rules that it keeps:
 //! - Before the desired state is in sync nothing is written; only if our table is absent altogether, the skeleton is.
-//! - After that only differences are: a restart over an unchanged host writes nothing to tables, routes and neighbours.
+//! - After that only differences are: a restart over an unchanged host writes nothing to tables, routes, neighbours and limits.
 //!   Interface settings are the exception. No one can tell the whole of them apart from the host's own, so each is handed to the
 //!   backend once in a process life and once for each new interface (the backend may read before it writes).
 //! - Routes, neighbours and settings of an interface that is not there wait for it; when another of the same name takes its
@@ -28,6 +28,7 @@ mod machine;
 mod objects;
 mod plan;
 mod retry;
+mod shapings;
 #[cfg(test)]
 mod tests;
 

@@ -315,6 +315,7 @@ pub(super) fn workload_state(machine: &Reconciler, interface: InterfaceName) -> 
     objects.extend(neighbors.map(|found| Object::Neighbor(found.key.0, found.key.1)));
     let settings = machine.settings.pending().filter(|found| found.key.0 == interface);
     objects.extend(settings.map(|found| Object::Setting(found.key.0, found.key.1)));
+    objects.extend(machine.unsettled_shapings(interface));
     if objects.is_empty() {
         return WorkloadState::Programmed;
     }
@@ -358,6 +359,7 @@ pub(super) fn is_settled(machine: &Reconciler, object: &Object) -> bool {
         }),
         Object::Route(key) => machine.routes.is_settled(key),
         Object::Neighbor(interface, address) => machine.neighbors.is_settled(&(*interface, *address)),
+        Object::Shaper(device) => machine.shapings.is_settled(device),
         Object::Setting(interface, path) => machine.settings.is_settled(&(*interface, path)),
     }
 }

@@ -60,6 +60,8 @@ pub enum Object {
     Neighbor(InterfaceName, IpAddr),
     /// An interface setting.
     Setting(InterfaceName, &'static str),
+    /// A limit on bandwidth, by the device that enforces it.
+    Shaper(InterfaceName),
     /// Ending the connections of addresses that left their workload.
     Connections,
 }
@@ -74,6 +76,7 @@ impl fmt::Display for Object {
             Self::Entry(map, key) => write!(f, "element {key} of {}map {map}", map.table().prefix()),
             Self::Route(key) => write!(f, "route {} (metric {}, table {})", key.dest, key.metric, key.table.value()),
             Self::Neighbor(interface, address) => write!(f, "neighbour {address} on {interface}"),
+            Self::Shaper(device) => write!(f, "limit on bandwidth at {device}"),
             Self::Connections => f.write_str("ending connections of addresses that left their workload"),
             Self::Setting(interface, path) => write!(f, "setting {}", path.replace("{}", interface.as_str())),
         }

@@ -26,6 +26,7 @@ use crate::{Dataplane, HostChange, LinkState};
 mod connections;
 mod fights;
 mod history;
+mod shapings;
 
 /// A renderer, a machine and a host.
 struct Node {
@@ -150,7 +151,7 @@ fn what_needs_an_interface_waits_for_it_and_returns_with_its_successor() {
         assert_eq!(host.setting(cali(1), "net/ipv4/conf/{}/proxy_arp").as_deref(), Some("1"));
         assert_eq!(node.state("cali1"), WorkloadState::Programmed);
     }
-    host.set_link(cali(1), Some(LinkState { index: 8, up: false }));
+    host.set_link(cali(1), Some(LinkState { index: 8, up: false, mtu: 1500 }));
     node.settle();
     assert!(host.routes().is_empty());
     host.set_link(cali(1), up(8));
@@ -482,7 +483,7 @@ fn cali(number: u8) -> InterfaceName {
 
 #[expect(clippy::unnecessary_wraps, reason = "reads as the state that links have in this file")]
 const fn up(index: u32) -> Option<LinkState> {
-    Some(LinkState { index, up: true })
+    Some(LinkState { index, up: true, mtu: 1500 })
 }
 
 fn route(number: u8) -> Route {

@@ -9,12 +9,12 @@ use std::task::{Poll, Waker};
 use async_trait::async_trait;
 use calico_core::connection::{Connection, RouteQuery};
 use calico_core::net::{InterfaceName, Mac};
-use calico_core::table::{ChainName, Delta, Neighbor, Route, RouteKey, RouteTarget, SetName};
+use calico_core::table::{ChainName, Delta, Neighbor, Route, RouteKey, RouteTarget, SetName, Shaper, Shaping};
 
 use super::Ruleset;
 use crate::{
     ApplyReport, Dataplane, DataplaneError, HostChange, LinkState, Listing, Observed, ObservedObjects, Pick, Removal,
-    RouteFailure, Tracked, TrackedName, Tracking, Ways,
+    RouteFailure, Shaped, TokenBucket, Tracked, TrackedName, Tracking, Ways,
 };
 
 /// A host in memory. Clones are handles on the same host.
@@ -30,6 +30,8 @@ struct Host {
     routes: BTreeMap<RouteKey, Route>,
     neighbors: BTreeMap<(InterfaceName, IpAddr), Mac>,
     settings: BTreeMap<(InterfaceName, &'static str), String>,
+    /// Limits on bandwidth, by device.
+    shapings: BTreeMap<InterfaceName, Shaped>,
     links: BTreeMap<InterfaceName, LinkState>,
     addresses: BTreeMap<InterfaceName, BTreeSet<IpAddr>>,
     connections_cut: Vec<IpAddr>,
@@ -62,6 +64,8 @@ pub struct Faults {
     pub routes: BTreeSet<RouteKey>,
     /// Writing a neighbour or a setting of one of these interfaces fails.
     pub interfaces: BTreeSet<InterfaceName>,
+    /// Setting or lifting a limit on bandwidth at one of these devices fails.
+    pub shapers: BTreeSet<InterfaceName>,
     /// So often the connections that are to end stay.
     pub cuts: usize,
     /// So often connections cannot be listed, or not be ended.
@@ -101,6 +105,21 @@ impl Recording {
             .iter()
             .find(|((name, found), _)| *name == interface && *found == path)
             .map(|(_, value)| value.clone())
+    }
+
+    /// The limits on bandwidth now, by device.
+    pub fn shapings(&self) -> BTreeMap<InterfaceName, Shaped> {
+        self.host().shapings.clone()
+    }
+
+    /// A stranger changes what limits bandwidth at a device.
+    pub fn set_shaping(&self, device: InterfaceName, shaped: Option<Shaped>) {
+        let mut host = self.host();
+        match shaped {
+            Some(shaped) => host.shapings.insert(device, shaped),
+            None => host.shapings.remove(&device),
+        };
+        host.tell(HostChange::Shaping { device });
     }
 
     /// The addresses whose connections ended since the last call, in order of time.
@@ -163,6 +182,10 @@ impl Recording {
         }
         if replaced {
             host.settings.retain(|(interface, _), _| *interface != name);
+            host.shapings.remove(&name);
+            // The device that what it sent was led through stays.
+            let led = host.shapings.values_mut().filter(|shaped| shaped.source == Some(name));
+            led.for_each(|shaped| *shaped = Shaped { source: None, bucket: None });
         }
         host.tell(HostChange::Link { name, state });
     }
@@ -238,6 +261,7 @@ impl Dataplane for Recording {
                 .iter()
                 .map(|((interface, address), mac)| Neighbor { interface: *interface, address: *address, mac: *mac })
                 .collect(),
+            shapings: host.shapings.clone(),
             links: host.links.clone(),
             addresses: host.addresses.clone(),
         })
@@ -249,6 +273,7 @@ impl Dataplane for Recording {
         let mut report = ApplyReport { ruleset: host.apply_ruleset(delta).err(), ..ApplyReport::default() };
         host.apply_routes(delta, &mut report);
         host.apply_interfaces(delta, &mut report);
+        host.apply_shapings(delta, &mut report);
         report.connections = host.cut_connections(&delta.connections_cut).err();
         report
     }
@@ -395,6 +420,33 @@ impl Host {
                 self.settings.insert((setting.interface, setting.path), setting.value.clone());
             }
         }
+    }
+
+    fn apply_shapings(&mut self, delta: &Delta, report: &mut ApplyReport) {
+        let set: BTreeSet<_> = delta.shapings_set.iter().map(|shaping| shaping.shaper.device).collect();
+        for shaper in delta.shapings_removed.iter().filter(|shaper| !set.contains(&shaper.device)) {
+            if self.faults.shapers.contains(&shaper.device) {
+                report.shapings.push((*shaper, planted("lift the limit at", shaper.device.as_str())));
+            } else {
+                self.shapings.remove(&shaper.device);
+            }
+        }
+        for shaping in &delta.shapings_set {
+            if let Err(error) = self.set_shaping(shaping) {
+                report.shapings.push((shaping.shaper, error));
+            }
+        }
+    }
+
+    fn set_shaping(&mut self, shaping: &Shaping) -> Result<(), DataplaneError> {
+        let Shaper { device, source } = shaping.shaper;
+        if self.faults.shapers.contains(&device) {
+            return Err(planted("set the limit at", device.as_str()));
+        }
+        let workload = shaping.shaper.workload();
+        let link = self.links.get(&workload).ok_or_else(|| no_interface(device.as_str(), workload))?;
+        self.shapings.insert(device, Shaped { source, bucket: Some(TokenBucket::of(shaping, link.mtu)) });
+        Ok(())
     }
 
     fn cut_connections(&mut self, addresses: &[IpAddr]) -> Result<(), DataplaneError> {

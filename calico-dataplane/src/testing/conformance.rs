@@ -7,19 +7,19 @@
     reason = "a test suite: a breach of the contract is a panic that names it"
 )]
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
 use calico_core::connection::RouteQuery;
 use calico_core::net::{InterfaceName, Mac};
 use calico_core::table::{
-    Chain, Delta, Element, ElementDelta, InterfaceSetting, Neighbor, Route, RouteClass, RouteKey, RouteTableId,
-    RouteTarget, SetDecl, SetKind, Verdict,
+    Chain, Delta, Element, ElementDelta, InterfaceSetting, Neighbor, Peak, Route, RouteClass, RouteKey, RouteTableId,
+    RouteTarget, SetDecl, SetKind, Shaper, Shaping, Verdict,
 };
 
 use super::sample::{self, addr, chain_name, interface, member, net, set_name};
-use crate::{ApplyReport, Dataplane, DataplaneError, HostChange, Observed};
+use crate::{ApplyReport, Dataplane, DataplaneError, HostChange, Observed, Shaped, TokenBucket};
 
 /// Runs the whole suite against a host that holds nothing of ours, and leaves it holding nothing but an empty table.
 ///
@@ -41,6 +41,7 @@ pub async fn suite(dataplane: &mut dyn Dataplane, workload: InterfaceName) {
     routes_are_kept_by_key(dataplane, workload).await;
     neighbors_are_kept_by_address(dataplane, workload).await;
     settings_are_written(dataplane, workload).await;
+    bandwidths_are_kept_by_device(dataplane, workload).await;
     failures_are_reported_by_object(dataplane, workload).await;
     connections_end_where_there_are_any(dataplane).await;
     connections_are_listed_and_ended_by_name(dataplane).await;
@@ -252,6 +253,44 @@ async fn settings_are_written(dataplane: &mut dyn Dataplane, workload: Interface
     }
 }
 
+/// Each direction on its own, from one value to any other; and the devices that it takes are nobody's links.
+async fn bandwidths_are_kept_by_device(dataplane: &mut dyn Dataplane, workload: InterfaceName) {
+    while poll_next(dataplane).is_ready() {}
+    let before = observe(dataplane).await;
+    let mtu = before.links[&workload].mtu;
+    let (received, sent) = (Shaper::of_received(workload), Shaper::of_sent(workload));
+    let peak = |rate| Some(Peak { rate, burst: 20_000 });
+    let values = [
+        (125_000, 10_000, None),
+        (125_000, 10_000, None),
+        (1 << 33, 1, peak(1 << 34)),
+        (125_000, u32::MAX, peak(250_000)),
+        (125_000_000_000_000, u32::MAX, peak(126_250_000_000_000)),
+        (125, 1, None),
+    ];
+    let mut expected = BTreeMap::new();
+    for (rate, burst, peak) in values {
+        for shaper in [received, sent] {
+            let shaping = Shaping { shaper, rate, burst, peak };
+            complete(&dataplane.apply(&Delta { shapings_set: vec![shaping], ..Delta::default() }).await);
+            let bucket = Some(TokenBucket::of(&shaping, mtu));
+            expected.insert(shaper.device, Shaped { source: shaper.source, bucket });
+            let observed = observe(dataplane).await;
+            assert_eq!(observed.shapings, expected, "after {shaping}");
+            assert_eq!(observed.links, before.links);
+        }
+    }
+    for shaper in [sent, received] {
+        expected.remove(&shaper.device);
+        for _ in 0..2 {
+            complete(&dataplane.apply(&Delta { shapings_removed: vec![shaper], ..Delta::default() }).await);
+            assert_eq!(observe(dataplane).await.shapings, expected);
+        }
+    }
+    let polled = poll_next(dataplane);
+    assert!(polled.is_pending(), "our own write came back as {polled:?}");
+}
+
 async fn failures_are_reported_by_object(dataplane: &mut dyn Dataplane, workload: InterfaceName) {
     let none: InterfaceName = "cali-none".parse().unwrap();
     let route = |dest: &str, interface| Route {
@@ -261,10 +300,12 @@ async fn failures_are_reported_by_object(dataplane: &mut dyn Dataplane, workload
     };
     let neighbor = |interface| Neighbor { interface, address: "10.65.0.9".parse().unwrap(), mac: Mac::ALL_EE };
     let setting = |interface| InterfaceSetting { interface, path: "net/ipv4/conf/{}/proxy_arp", value: "1".into() };
+    let shaping = |shaper| Shaping { shaper, rate: 125_000, burst: 10_000, peak: None };
     let delta = Delta {
         routes_set: vec![route("10.65.0.8/32", none), route("10.65.0.9/32", workload)],
         neighbors_set: vec![neighbor(none), neighbor(workload)],
         settings: vec![setting(none), setting(workload)],
+        shapings_set: vec![shaping(Shaper::of_sent(none)), shaping(Shaper::of_received(workload))],
         ..Delta::default()
     };
     let report = dataplane.apply(&delta).await;
@@ -277,11 +318,17 @@ async fn failures_are_reported_by_object(dataplane: &mut dyn Dataplane, workload
     assert!(matches!(&report.neighbors[..], [(one, error)] if *one == neighbor(none) && waits(error)), "{report:?}");
     assert!(matches!(&report.settings[..], [(one, error)] if *one == setting(none) && waits(error)), "{report:?}");
     let observed = observe(dataplane).await;
+    assert!(
+        matches!(&report.shapings[..], [(one, error)] if *one == Shaper::of_sent(none) && waits(error)),
+        "{report:?}"
+    );
+    assert_eq!(observed.shapings.keys().collect::<Vec<_>>(), [&workload]);
     assert!(observed.routes.contains_key(&delta.routes_set[1].key) && observed.neighbors.contains(&neighbor(workload)));
     // What is to be removed from an interface that is gone, is gone.
     let removal = Delta {
         routes_removed: delta.routes_set.iter().map(|route| route.key).collect(),
         neighbors_removed: delta.neighbors_set,
+        shapings_removed: delta.shapings_set.iter().map(|shaping| shaping.shaper).collect(),
         ..Delta::default()
     };
     complete(&dataplane.apply(&removal).await);
@@ -379,7 +426,7 @@ mod tests {
     async fn the_recording_backend_keeps_the_contract() {
         let workload = "cali00001".parse().unwrap();
         let mut recording = Recording::new();
-        recording.set_link(workload, Some(LinkState { index: 2, up: true }));
+        recording.set_link(workload, Some(LinkState { index: 2, up: true, mtu: 1500 }));
         super::suite(&mut recording, workload).await;
     }
 }

@@ -42,7 +42,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let running = tokio::spawn(agent.run(std::future::pending()));
 
     // The orchestrator attaches a workload: its interface appears, its endpoint is written.
-    host.set_link("cali0database".parse()?, Some(LinkState { index: 7, up: true }));
+    host.set_link("cali0database".parse()?, Some(LinkState { index: 7, up: true, mtu: 1500 }));
     for resource in read("the sample", SAMPLE)? {
         let key = resource.key().ok_or("a document without a name")?;
         let change = Change::Put { resource: Arc::new(resource), base: None, ttl: None };

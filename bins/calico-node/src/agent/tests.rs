@@ -103,7 +103,7 @@ impl World {
     }
 
     fn link(&self, name: &str, index: u32) {
-        self.kernel.set_link(name.parse().unwrap(), Some(LinkState { index, up: true }));
+        self.kernel.set_link(name.parse().unwrap(), Some(LinkState { index, up: true, mtu: 1500 }));
     }
 
     fn route(&self, dest: &str) -> Option<Route> {
@@ -378,7 +378,7 @@ async fn an_endpoint_on_the_hosts_own_interface_is_left_alone_and_named() {
 #[tokio::test(start_paused = true)]
 async fn learned_routes_are_programmed_and_stale_ones_wait_for_the_speaker_to_settle() {
     let kernel = Recording::new();
-    kernel.set_link("eth0".parse().unwrap(), Some(LinkState { index: 2, up: true }));
+    kernel.set_link("eth0".parse().unwrap(), Some(LinkState { index: 2, up: true, mtu: 1500 }));
     let stale = Route {
         key: RouteKey { table: RouteTableId::MAIN, dest: "10.9.0.0/26".parse().unwrap(), metric: 0 },
         target: RouteTarget::Via("10.0.0.9".parse().unwrap()),
@@ -520,7 +520,7 @@ impl Dataplane for Unheard {
 #[tokio::test(start_paused = true)]
 async fn a_host_that_cannot_be_heard_is_looked_at_ever_more_rarely_and_delays_nobody() {
     let (kernel, looks) = (Recording::new(), Arc::default());
-    kernel.set_link("cali1".parse().unwrap(), Some(LinkState { index: 7, up: true }));
+    kernel.set_link("cali1".parse().unwrap(), Some(LinkState { index: 7, up: true, mtu: 1500 }));
     let host = Unheard(kernel.clone(), Arc::clone(&looks));
     let world = World::start_with(MemoryStore::new(), Box::new(host), kernel);
     populate(&world).await;

@@ -67,7 +67,7 @@ fn a_link_that_flaps_is_no_fight() {
         assert_eq!(host.routes().len(), 1);
         // As a kernel tells of IPv6 routes.
         host.set_route(route(1).key, None);
-        host.set_link(cali(1), Some(LinkState { index: 7, up: false }));
+        host.set_link(cali(1), Some(LinkState { index: 7, up: false, mtu: 1500 }));
         node.work();
     }
 }
@@ -83,7 +83,7 @@ fn an_uplink_that_flaps_is_no_fight() {
         host.set_link(uplink, up(2));
         node.work();
         assert_eq!(host.routes(), [learned]);
-        host.set_link(uplink, Some(LinkState { index: 2, up: false }));
+        host.set_link(uplink, Some(LinkState { index: 2, up: false, mtu: 1500 }));
         host.set_route(learned.key, None);
         node.work();
     }
@@ -174,7 +174,7 @@ fn what_a_look_finds_was_undone_unless_an_uplink_went() {
     let now = node.now;
     assert!(matches!(ready(node.driver.step(&move || now)).unwrap(), Step::Applied { .. }));
     node.settle();
-    host.set_link(uplink, Some(LinkState { index: 2, up: false }));
+    host.set_link(uplink, Some(LinkState { index: 2, up: false, mtu: 1500 }));
     host.set_route(learned.key, None);
     assert!(looked(&mut node).is_empty(), "the kernel took the route away");
     node.settle();

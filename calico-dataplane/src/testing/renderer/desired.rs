@@ -6,7 +6,7 @@ use std::fmt::Debug;
 use std::net::IpAddr;
 
 use calico_core::net::{InterfaceName, Mac};
-use calico_core::table::{Datum, Delta, InterfaceSetting, Neighbor, Route, RouteKey, SetName};
+use calico_core::table::{Datum, Delta, InterfaceSetting, Neighbor, Route, RouteKey, SetName, Shaping};
 
 use crate::recording::Ruleset;
 
@@ -17,6 +17,7 @@ pub(super) struct Desired {
     pub(super) routes: BTreeMap<RouteKey, Route>,
     neighbors: BTreeMap<(InterfaceName, IpAddr), Mac>,
     settings: BTreeMap<(InterfaceName, &'static str), String>,
+    pub(super) shapings: BTreeMap<InterfaceName, Shaping>,
 }
 
 impl Desired {
@@ -35,6 +36,8 @@ impl Desired {
         self.settings.retain(|(interface, _), _| !delta.settings_dropped.contains(interface));
         let setting = |setting: &InterfaceSetting| ((setting.interface, setting.path), setting.value.clone());
         self.settings.extend(delta.settings.iter().map(setting));
+        self.shapings.retain(|device, _| !delta.shapings_removed.iter().any(|gone| gone.device == *device));
+        self.shapings.extend(delta.shapings_set.iter().map(|shaping| (shaping.shaper.device, *shaping)));
         Ok(())
     }
 
@@ -51,12 +54,14 @@ impl Desired {
         let mut sets: BTreeSet<_> = self.ruleset.sets().map(|(decl, _)| &decl.name).collect();
         let mut routes: BTreeSet<_> = self.routes.keys().collect();
         let mut neighbors: BTreeSet<_> = self.neighbors.keys().copied().collect();
+        let mut devices: BTreeSet<_> = self.shapings.keys().collect();
         let mut interfaces: BTreeSet<_> = self.settings.keys().map(|(interface, _)| interface).collect();
         first("chain", &delta.chains_removed, |name| chains.remove(name))
             .or_else(|| first("set", &delta.sets_removed, |name| sets.remove(name)))
             .or_else(|| first("route to", &delta.routes_removed, |key| routes.remove(key)))
             .or_else(|| first("neighbour", &delta.neighbors_removed, |found| neighbors.remove(&neighbor_key(found))))
             .or_else(|| first("settings of", &delta.settings_dropped, |name| interfaces.remove(name)))
+            .or_else(|| first("limit at", &delta.shapings_removed, |shaper| devices.remove(&shaper.device)))
             .or_else(|| self.first_absent_element(delta))
     }
 
@@ -99,6 +104,7 @@ impl Desired {
         lines.extend(self.routes.values().map(|route| format!("{route:?}")));
         lines.extend(self.neighbors.iter().map(|neighbor| format!("neighbour {neighbor:?}")));
         lines.extend(self.settings.iter().map(|setting| format!("setting {setting:?}")));
+        lines.extend(self.shapings.values().map(|shaping| format!("limit {shaping}")));
         lines
     }
 }

@@ -1,5 +1,6 @@
 //! A random cluster that changes, and the renderer's part in it.
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::pin::pin;
 use std::sync::Arc;
@@ -8,12 +9,13 @@ use std::time::Duration;
 
 use calico_core::calc::Graph;
 use calico_core::calc::event::{ActiveEndpoint, ActiveHostEndpoint, EndpointId, Event, Stack};
-use calico_core::net::{Cidr, Mac};
+use calico_core::net::{Cidr, InterfaceName, Mac};
 use calico_core::render::PolicyRenderer;
 use calico_core::resource::{
-    AllowedUse, AssignmentMode, EncapMode, IpNat, IpPool, IpPoolSpec, Kind, Metadata, Resource, ResourceKey,
+    AllowedUse, AssignmentMode, EncapMode, IpNat, IpPool, IpPoolSpec, Kind, Metadata, QosControls, Resource,
+    ResourceKey,
 };
-use calico_core::table::{Delta, RouteTarget};
+use calico_core::table::{Delta, RouteTarget, Shaper};
 use calico_core::testing::{Change, Generator, HOST, World};
 use calico_core::update::Update;
 use calico_core::verdict::ActiveState;
@@ -115,6 +117,7 @@ impl<'a> Story<'a> {
         }
         self.follow(&flushes);
         self.check_routes();
+        self.check_bandwidths();
     }
 
     /// Of four stories one has so many policies that they are asked by the dozen.
@@ -152,7 +155,8 @@ impl<'a> Story<'a> {
         Update { key: ResourceKey::cluster(Kind::IpPool, &name), value: (!random.chance(25)).then(|| Arc::new(pool)) }
     }
 
-    /// Adds what the generator leaves out: the subject's names of interfaces, Ethernet addresses, further sources, shared addresses.
+    /// Adds what the generator leaves out: the subject's names of interfaces, Ethernet addresses, further sources, shared addresses,
+    /// limits on bandwidth.
     fn dress(&mut self, mut update: Update) -> Update {
         let Some(Resource::WorkloadEndpoint(object)) = update.value.as_deref() else { return update };
         let (mut object, random) = (object.clone(), &mut self.generator.random);
@@ -171,6 +175,12 @@ impl<'a> Story<'a> {
         }
         let inside = spec.ip_networks.first().map(|net| net.address()).filter(|_| random.chance(25));
         spec.ip_nats = inside.into_iter().flat_map(|inside| floating(inside, random.below(3))).collect();
+        // Not by chance: that would make another story of each seed.
+        let number = spec.mac.map_or(3, |mac| u64::from(mac.octets()[5]));
+        let limit = |number: u64| [None, Some(8_000), Some(16_000)].get(number as usize % 4).copied().flatten();
+        let (ingress_bandwidth, egress_bandwidth) = (limit(number), limit(number + 2));
+        let controls = QosControls { ingress_bandwidth, egress_bandwidth, ..QosControls::default() };
+        spec.qos_controls = Some(Box::new(controls));
         update.value = Some(Arc::new(Resource::WorkloadEndpoint(object)));
         update
     }
@@ -223,6 +233,36 @@ impl<'a> Story<'a> {
             let interface = endpoint.interface;
             assert!(leads, "the address {address} of {interface} has no route to its workload; {}", self.what);
         }
+    }
+
+    /// Each interface is limited as one of its active endpoints asks, and no other is.
+    fn check_bandwidths(&self) {
+        let shapings = &self.single.desired.shapings;
+        let mut interfaces: BTreeSet<_> = shapings.values().map(|shaping| shaping.shaper.workload()).collect();
+        interfaces.extend(self.active.endpoints.values().map(|endpoint| endpoint.interface));
+        for interface in interfaces {
+            let rate = |shaper: Shaper| {
+                let found = shapings.get(&shaper.device).filter(|found| found.shaper == shaper);
+                found.map(|found| found.rate)
+            };
+            let found = [Shaper::of_received(interface), Shaper::of_sent(interface)].map(rate);
+            let expected = self.asked_of(interface);
+            let what = &self.what;
+            assert!(expected.contains(&found), "{interface} is limited as no endpoint asks: {found:?}; {what}");
+        }
+    }
+
+    fn asked_of(&self, interface: InterfaceName) -> Vec<[Option<u64>; 2]> {
+        let asked = |endpoint: &ActiveEndpoint| {
+            let controls = endpoint.qos.as_deref();
+            let both = [
+                controls.and_then(|controls| controls.ingress_bandwidth),
+                controls.and_then(|controls| controls.egress_bandwidth),
+            ];
+            both.map(|bits| bits.map(|bits| bits.unsigned_abs() / 8))
+        };
+        let there = self.active.endpoints.values().filter(|endpoint| endpoint.interface == interface);
+        there.map(|endpoint| asked(endpoint)).collect()
     }
 
     /// Another graph hears of the objects as they are now only, in another order and in other flushes.

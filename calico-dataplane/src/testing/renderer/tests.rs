@@ -59,6 +59,8 @@ fn append(delta: &mut Delta, own: Delta) {
     delta.neighbors_removed.extend(own.neighbors_removed);
     delta.settings.extend(own.settings);
     delta.settings_dropped.extend(own.settings_dropped);
+    delta.shapings_set.extend(own.shapings_set);
+    delta.shapings_removed.extend(own.shapings_removed);
 }
 
 fn sound<T: Default>() -> Broken<T> {
@@ -229,6 +231,31 @@ fn routes() {
                 Some(Event::EndpointRemoved(holder.clone()))
             }
             _ => Some(event.clone()),
+        },
+        ..sound()
+    });
+}
+
+#[test]
+fn bandwidth() {
+    breaks::<()>("is limited as no endpoint asks", || Broken {
+        delta: |(), _, delta| {
+            delta.shapings_set.clear();
+            delta.shapings_removed.clear();
+        },
+        ..sound()
+    });
+    // Directions taken for each other.
+    breaks::<()>("is limited as no endpoint asks", || Broken {
+        event: |(), event| match event {
+            Event::EndpointSet { id, endpoint } => {
+                let mut endpoint = (**endpoint).clone();
+                if let Some(controls) = endpoint.qos.as_mut().map(Arc::make_mut) {
+                    std::mem::swap(&mut controls.ingress_bandwidth, &mut controls.egress_bandwidth);
+                }
+                Some(Event::EndpointSet { id: id.clone(), endpoint: Arc::new(endpoint) })
+            }
+            other => Some(other.clone()),
         },
         ..sound()
     });
