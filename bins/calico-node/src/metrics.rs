@@ -84,6 +84,7 @@ impl Metrics {
             Object::Set(_) | Object::Entry(..) => "set",
             Object::Route(_) => "route",
             Object::Neighbor(..) => "neighbor",
+            Object::Shaper(_) => "bandwidth",
             _ => "other",
         };
         self.drift.get_or_create(&DriftLabels { class }).inc();

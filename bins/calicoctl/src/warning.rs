@@ -44,7 +44,20 @@ pub(crate) fn of(item: &Item) -> Vec<String> {
         )
     };
     let mended = item.rehearsed.mends.iter().map(mends);
-    mended.chain(item.rehearsed.lost.iter().map(lost)).chain(conditions(item, &name)).collect()
+    let lost = item.rehearsed.lost.iter().map(lost);
+    mended.chain(lost).chain(conditions(item, &name)).chain(limits(item, &name)).collect()
+}
+
+/// One warning for every limit of a workload that means nothing for want of another.
+fn limits(item: &Item, name: &str) -> Vec<String> {
+    let Resource::WorkloadEndpoint(endpoint) = &item.resource else { return Vec::new() };
+    let idle = endpoint.spec.qos_controls.as_deref().map(|controls| controls.without_effect()).unwrap_or_default();
+    let warning = |(field, reason)| {
+        let path = format!("spec.qosControls.{field}");
+        let place = item.document.place(&Fault::value(&path, None, ""));
+        format!("warning: {name}, {path}: {reason}\n  at {place}")
+    };
+    idle.into_iter().map(warning).collect()
 }
 
 /// One warning for every condition of the resource's rules that nothing carries out.

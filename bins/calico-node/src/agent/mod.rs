@@ -549,6 +549,9 @@ fn log_failures(report: &calico_dataplane::ApplyReport) {
     for (neighbor, error) in &report.neighbors {
         warn!(address = %neighbor.address, interface = %neighbor.interface, error = %chain(error), "the kernel refused a neighbour");
     }
+    for (shaper, error) in &report.shapings {
+        warn!(interface = %shaper.workload(), error = %chain(error), "the kernel refused a limit on bandwidth");
+    }
     for (setting, error) in &report.settings {
         warn!(path = setting.path, interface = %setting.interface, error = %chain(error), "the kernel refused a setting");
     }
