@@ -315,7 +315,6 @@ fn connections_of_host_endpoints_end_too() {
     let closed = ActiveHostEndpoint {
         dscp: Vec::new(),
         interfaces: HostInterfaces::Named(vec![uplink]),
-        dscp: Vec::new(),
         untracked: Directions::default(),
         pre_dnat: Arc::default(),
         normal: Directions::default(),
