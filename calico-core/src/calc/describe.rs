@@ -62,49 +62,20 @@ fn not_carried_out(spec: &WorkloadEndpointSpec, abilities: Abilities, problems: 
     problems.extend(asked.map(|(_, field, reason)| Problem::NotCarriedOut { field, reason }));
 }
 
-/// Limits that are none: of values that no manifest may have, and beside which that is missing what they limit.
+/// Limits that are none: of sizes that no manifest may have (those of bandwidth count as the nearest that there is), and beside which that
+/// is missing what they limit.
 fn limits(controls: &QosControls, problems: &mut Vec<Problem>) {
-    let of = |field, value: Option<i64>| (field, value);
-    let rates = [
-        (of("ingressBandwidth", controls.ingress_bandwidth), i64::MAX),
-        (of("egressBandwidth", controls.egress_bandwidth), i64::MAX),
-        (of("ingressPacketRate", controls.ingress_packet_rate), u32::MAX.into()),
-        (of("egressPacketRate", controls.egress_packet_rate), u32::MAX.into()),
-        (of("ingressMaxConnections", controls.ingress_max_connections), u32::MAX.into()),
-        (of("egressMaxConnections", controls.egress_max_connections), u32::MAX.into()),
+    let sizes = [
+        ("ingressPacketRate", controls.ingress_packet_rate),
+        ("egressPacketRate", controls.egress_packet_rate),
+        ("ingressMaxConnections", controls.ingress_max_connections),
+        ("egressMaxConnections", controls.egress_max_connections),
     ];
-    let is_limit = |value: i64, most: i64| value > 0 && value <= most;
-    for ((field, value), most) in rates {
-        if value.is_some_and(|value| !is_limit(value, most)) {
-            problems.push(Problem::Limit { field, reason: "no limit can be of that size" });
-        }
-    }
-    let beside = [
-        (of("ingressBurst", controls.ingress_burst), controls.ingress_bandwidth, "there is no ingressBandwidth"),
-        (of("ingressPeakrate", controls.ingress_peakrate), controls.ingress_bandwidth, "there is no ingressBandwidth"),
-        (of("ingressMinburst", controls.ingress_minburst), controls.ingress_peakrate, "there is no ingressPeakrate"),
-        (of("egressBurst", controls.egress_burst), controls.egress_bandwidth, "there is no egressBandwidth"),
-        (of("egressPeakrate", controls.egress_peakrate), controls.egress_bandwidth, "there is no egressBandwidth"),
-        (of("egressMinburst", controls.egress_minburst), controls.egress_peakrate, "there is no egressPeakrate"),
-        (
-            of("ingressPacketBurst", controls.ingress_packet_burst),
-            controls.ingress_packet_rate,
-            "there is no ingressPacketRate",
-        ),
-        (
-            of("egressPacketBurst", controls.egress_packet_burst),
-            controls.egress_packet_rate,
-            "there is no egressPacketRate",
-        ),
-    ];
-    for ((field, value), rate, missing) in beside {
-        let reason = match (value, rate) {
-            (Some(_), None) => missing,
-            (Some(value), _) if value <= 0 => "no burst can be of that size",
-            _ => continue,
-        };
-        problems.push(Problem::Limit { field, reason });
-    }
+    let is_none = |value: i64| value <= 0 || value > u32::MAX.into();
+    let none = sizes.into_iter().filter(|(_, value)| value.is_some_and(is_none));
+    let none = none.map(|(field, _)| (field, "no limit can be of that size"));
+    let alone = controls.without_effect();
+    problems.extend(none.chain(alone).map(|(field, reason)| Problem::Limit { field, reason }));
 }
 
 /// Addresses of a host endpoint whose packets are marked when they leave the cluster (upstream's `qos.projectcalico.org/dscp`).

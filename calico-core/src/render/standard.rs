@@ -64,7 +64,6 @@ impl PolicyRenderer for Renderer {
         Abilities {
             floating_addresses: config.floating_addresses,
             spoofed_sources: config.allow_spoofed_sources,
-            bandwidth: false,
             ..Abilities::default()
         }
     }
