@@ -97,6 +97,7 @@ async fn deny(here: &Side, peer: &Side) {
         for interfaces in [named.clone(), HostInterfaces::Others] {
             let both = |stack: &Arc<Stack>| Directions { ingress: stack.clone(), egress: stack.clone() };
             let endpoint = ActiveHostEndpoint {
+                dscp: Vec::new(),
                 interfaces,
                 dscp: Vec::new(),
                 untracked: both(untracked),
