@@ -83,18 +83,16 @@ fn conditions(item: &Item, name: &str) -> Vec<String> {
 
 /// Conditions that are not carried out, and what becomes of the rule.
 fn without_effect(rule: &Rule) -> Vec<(&'static str, String)> {
-    let http = rule
-        .http
-        .is_some()
-        .then(|| ("http", format!("the kernel cannot carry out HTTP matches: {}", effect(rule.action))));
-    let services = [("source.services", &rule.source), ("destination.services", &rule.destination)];
-    let services = services.into_iter().filter(|(_, entity)| entity.services.is_some());
-    http.into_iter().chain(services.map(|(field, _)| (field, NO_SERVICES.to_owned()))).collect()
+    let conditions = [
+        ("http", rule.http.is_some(), "the kernel cannot carry out HTTP matches"),
+        ("source.services", rule.source.services.is_some(), NO_SERVICES),
+        ("destination.services", rule.destination.services.is_some(), NO_SERVICES),
+    ];
+    let found = conditions.into_iter().filter(|(_, is_there, _)| *is_there);
+    found.map(|(field, _, reason)| (field, format!("{reason}: {}", effect(rule.action)))).collect()
 }
 
-/// Upstream's rules do so, too, while a service has no endpoints.
-const NO_SERVICES: &str =
-    "agents of this version do not ask Kubernetes for the endpoints of services: the rule matches nothing";
+const NO_SERVICES: &str = "agents of this version do not ask Kubernetes for the endpoints of services";
 
 /// What becomes of a rule with a condition that cannot be seen: it fails closed.
 const fn effect(action: Action) -> &'static str {
