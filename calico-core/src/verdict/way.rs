@@ -90,7 +90,7 @@ impl<'e, 'p, 'a, E: Evaluator<'a>> Way<'e, 'p, E> {
         let Some(workload) = self.evaluator.workload(key) else { return false };
         let own = workload.endpoint.addresses.iter().any(|net| net.contains(source));
         let further = || workload.endpoint.allowed_sources.iter().any(|net| net.contains(source));
-        !own && !(self.settings.host.allow_spoofed_sources && further())
+        !(own || self.settings.host.allow_spoofed_sources && further())
     }
 
     /// What connection tracking decides, said by whoever is policed.
