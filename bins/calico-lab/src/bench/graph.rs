@@ -19,7 +19,7 @@ use calico_core::text::Words;
 use calico_core::update::Update;
 use serde::{Deserialize, Serialize};
 
-use super::stats::{Machine, Spread};
+use super::stats::Spread;
 use super::store::worker::{self, Task};
 use super::store::{endpoints, usage};
 use super::{Benchmark, Finding, Further};
@@ -164,21 +164,13 @@ impl Samples {
             target: "160 B",
         }));
         Ok(Finding {
-            id: benchmark.id,
-            what,
-            unit: "s",
-            ours,
             peer: peer(peer_seconds),
             peer_name: "upstream's calculation graph".into(),
             peer_source: "published",
-            ratio: None,
-            target: benchmark.target,
             met: Some(ours.median <= seconds && resident.median <= megabytes),
             limit: "reading each object's labels once: 0.1 to 0.25 s for 250 000",
-            limit_measured: None,
-            of_limit: None,
-            machine: Machine::look(),
             further,
+            ..benchmark.finding(what, "s", ours)
         })
     }
 }
@@ -199,26 +191,18 @@ pub(super) async fn changes(arguments: &BenchArgs, progress: &Progress) -> Resul
     let further = |what, ours, target| spread(ours).map(|ours| Further { what, unit: "µs", ours, peer: None, target });
     let late =
         Further { what: "address change, 99 of 100", unit: "µs", ours: address_change, peer: None, target: P3.target };
+    let what = format!("label change, 99 of 100; {size} remote endpoints, seed {SEED}");
     Ok(Finding {
-        id: P3.id,
-        what: format!("label change, 99 of 100; {size} remote endpoints, seed {SEED}"),
-        unit: "µs",
-        ours: label_change,
-        peer: None,
         peer_name: "upstream's calculation graph: 20 to 200 µs".into(),
         peer_source: "published",
-        ratio: None,
-        target: P3.target,
         met: Some(label_change.median <= 20.0 && address_change.median <= 20.0),
         limit: "1 µs: a few lookups in memory that is in no cache",
-        limit_measured: None,
-        of_limit: None,
-        machine: Machine::look(),
         further: vec![
             late,
             further("label change, half", labels.0, "-")?,
             further("address change, half", addresses.0, "-")?,
         ],
+        ..P3.finding(what, "µs", label_change)
     })
 }
 

@@ -80,6 +80,29 @@ struct Benchmark {
     target: &'static str,
 }
 
+impl Benchmark {
+    /// What it found, with nothing beside it yet.
+    fn finding(&self, what: String, unit: &'static str, ours: Spread) -> Finding {
+        Finding {
+            id: self.id,
+            what,
+            unit,
+            ours,
+            peer: None,
+            peer_name: self.peer.into(),
+            peer_source: "measured",
+            ratio: None,
+            target: self.target,
+            met: None,
+            limit: "",
+            limit_measured: None,
+            of_limit: None,
+            machine: Machine::look(),
+            further: Vec::new(),
+        }
+    }
+}
+
 const ALL: [Benchmark; 15] = [
     graph::P1,
     graph::P2,
@@ -147,6 +170,11 @@ fn list(json: bool) -> Result<(), LabError> {
 }
 
 impl Finding {
+    /// Beside a peer that was measured in the same run.
+    fn beside(self, peer: Spread, peer_name: String) -> Self {
+        Self { ratio: Some(peer.median / self.ours.median), peer: Some(peer), peer_name, ..self }
+    }
+
     fn print(&self, json: bool, progress: &Progress) -> Result<(), LabError> {
         progress.end();
         if json { report::print_json(self) } else { report::print(&self.render()) }

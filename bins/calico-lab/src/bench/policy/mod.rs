@@ -23,7 +23,7 @@ use calico_core::table::{Datum, Element, ElementData, ElementDelta, Table};
 use calico_dataplane::netns::{Netns, Request, RouteSocket, VethEnd};
 use serde_json::Value;
 
-use super::stats::{Machine, Spread, version_of};
+use super::stats::{Spread, version_of};
 use super::{Benchmark, Finding};
 use crate::error::{Context, LabError};
 use crate::progress::Progress;
@@ -58,7 +58,7 @@ pub(super) async fn member(progress: &Progress) -> Result<Finding, LabError> {
     }
     let change = |number: u16| remote_endpoint(u32::from(number), u32::from(number) * 7 % 2000);
     let measured = measure(progress, "P4", documents, Vec::new(), change).await?;
-    measured.finding(P4.id, P4.what, P4.target, 60.0, "3 to 36 µs: one plain element in a transaction of its own")
+    Ok(measured.finding(&P4, 60.0, "3 to 36 µs: one plain element in a transaction of its own"))
 }
 
 /// P5.
@@ -69,7 +69,7 @@ pub(super) async fn endpoint(progress: &Progress) -> Result<Finding, LabError> {
     let change = |number: u16| local_endpoint(u32::from(number));
     let links = (0..u32::from(OURS)).chain((0..LOCAL).map(|number| OTHERS + number)).collect();
     let measured = measure(progress, "P5", documents, links, change).await?;
-    measured.finding(P5.id, P5.what, P5.target, 150.0, "18 to 23 µs at 20 chains")
+    Ok(measured.finding(&P5, 150.0, "18 to 23 µs at 20 chains"))
 }
 
 struct Measured {
@@ -78,31 +78,11 @@ struct Measured {
 }
 
 impl Measured {
-    fn finding(
-        self,
-        id: &'static str,
-        what: &str,
-        target: &'static str,
-        target_us: f64,
-        limit: &'static str,
-    ) -> Result<Finding, LabError> {
-        Ok(Finding {
-            id,
-            what: what.into(),
-            unit: "µs",
-            ours: self.ours,
-            peer: Some(self.peer),
-            peer_name: version_of("nft", "--version"),
-            peer_source: "measured",
-            ratio: Some(self.peer.median / self.ours.median),
-            target,
-            met: Some(self.ours.median <= target_us),
-            limit,
-            limit_measured: None,
-            of_limit: None,
-            machine: Machine::look(),
-            further: Vec::new(),
-        })
+    fn finding(self, benchmark: &Benchmark, target_us: f64, limit: &'static str) -> Finding {
+        let Self { ours, peer } = self;
+        let finding = benchmark.finding(benchmark.what.into(), "µs", ours);
+        let met = Some(ours.median <= target_us);
+        Finding { met, limit, ..finding.beside(peer, version_of("nft", "--version")) }
     }
 }
 

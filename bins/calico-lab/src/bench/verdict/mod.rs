@@ -17,7 +17,7 @@ use calico_core::resource::PolicyType;
 use calico_core::verdict::{Matrix, Settings};
 
 use self::scene::{Many, Single};
-use super::stats::{Machine, Spread};
+use super::stats::Spread;
 use super::store::usage;
 use super::{Benchmark, Finding, Further};
 use crate::cli::BenchArgs;
@@ -62,22 +62,12 @@ pub(super) fn single(arguments: &BenchArgs, progress: &Progress) -> Result<Findi
     }
     let (ours, peer) = (spread(ours)?, spread(peer)?);
     let further = Further { what: "processor time", unit: "µs", ours: spread(processor)?, peer: None, target: "-" };
+    let finding = V1.finding(format!("{policies} policies, {FLOWS} flows"), "µs", ours);
     Ok(Finding {
-        id: V1.id,
-        what: format!("{policies} policies, {FLOWS} flows"),
-        unit: "µs",
-        ours,
-        peer: Some(peer),
-        peer_name: "the plain evaluator, which looks at each rule".into(),
-        peer_source: "measured",
-        ratio: Some(peer.median / ours.median),
-        target: V1.target,
         met: Some(ours.median <= 4.0),
         limit: "three words of memory for 64 rules",
-        limit_measured: None,
-        of_limit: None,
-        machine: Machine::look(),
         further: vec![further],
+        ..finding.beside(peer, "the plain evaluator, which looks at each rule".into())
     })
 }
 
@@ -122,22 +112,12 @@ pub(super) fn matrix(arguments: &BenchArgs, progress: &Progress) -> Result<Findi
         peer: None,
         target: "-",
     };
+    let finding = V2.finding(format!("{endpoints} endpoints, three ports, 500 policies"), "s", ours);
     Ok(Finding {
-        id: V2.id,
-        what: format!("{endpoints} endpoints, three ports, 500 policies"),
-        unit: "s",
-        ours,
-        peer: Some(peer),
-        peer_name: "ourselves, each pair decided for itself".into(),
-        peer_source: "measured",
-        ratio: Some(peer.median / ours.median),
-        target: V2.target,
         met: Some(ours.median <= 2.0 && peer.median <= 20.0),
         limit: "telling each cell",
-        limit_measured: None,
-        of_limit: None,
-        machine: Machine::look(),
         further: vec![further],
+        ..finding.beside(peer, "ourselves, each pair decided for itself".into())
     })
 }
 
