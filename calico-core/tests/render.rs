@@ -663,16 +663,7 @@ fn golden(name: &str, delta: &Delta) {
 }
 
 fn rule(action: Action) -> ActiveRule {
-    ActiveRule {
-        action,
-        family: None,
-        protocol: None,
-        not_protocol: None,
-        icmp: None,
-        not_icmp: None,
-        source: ActiveEntity::default(),
-        destination: ActiveEntity::default(),
-    }
+    ActiveRule::all(action)
 }
 
 fn from_set(action: Action, id: SetId) -> ActiveRule {

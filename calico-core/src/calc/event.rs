@@ -123,6 +123,22 @@ pub struct ActiveRule {
     pub destination: ActiveEntity,
 }
 
+impl ActiveRule {
+    /// The rule that does this to everything: to be narrowed by `..ActiveRule::all(action)`.
+    pub fn all(action: Action) -> Self {
+        Self {
+            action,
+            family: None,
+            protocol: None,
+            not_protocol: None,
+            icmp: None,
+            not_icmp: None,
+            source: ActiveEntity::default(),
+            destination: ActiveEntity::default(),
+        }
+    }
+}
+
 /// Conditions on one side of a flow.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 #[expect(clippy::exhaustive_structs, reason = "the graph builds it with literals")]

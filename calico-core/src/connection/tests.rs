@@ -154,16 +154,7 @@ fn endpoint(number: u8) -> Event {
 
 fn rule(action: Action, sources: &[SetId], not_sources: &[SetId]) -> ActiveRule {
     let source = ActiveEntity { sets: sources.to_vec(), not_sets: not_sources.to_vec(), ..ActiveEntity::default() };
-    ActiveRule {
-        action,
-        family: None,
-        protocol: None,
-        not_protocol: None,
-        icmp: None,
-        not_icmp: None,
-        source,
-        destination: ActiveEntity::default(),
-    }
+    ActiveRule { source, ..ActiveRule::all(action) }
 }
 
 fn rules(ingress: Vec<ActiveRule>) -> Event {

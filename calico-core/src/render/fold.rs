@@ -84,14 +84,10 @@ mod tests {
     fn rule(action: Action, nets: &[&str], port: u16) -> ActiveRule {
         let nets = nets.iter().map(|net| net.parse().unwrap()).collect();
         ActiveRule {
-            action,
-            family: None,
             protocol: Some(6),
-            not_protocol: None,
-            icmp: None,
-            not_icmp: None,
             source: ActiveEntity { nets, ..ActiveEntity::default() },
             destination: ActiveEntity { ports: vec![PortRange::single(port)], ..ActiveEntity::default() },
+            ..ActiveRule::all(action)
         }
     }
 

@@ -8,8 +8,7 @@ use super::super::active_rules::Dirty;
 use super::super::describe;
 use super::super::diagnostic::{Finder, Problem};
 use super::super::event::{
-    ActiveEndpoint, ActiveEntity, ActiveHostEndpoint, ActiveRule, ActiveRules, EndpointId, Event, PolicyId, ProfileId,
-    SetId,
+    ActiveEndpoint, ActiveHostEndpoint, ActiveRule, ActiveRules, EndpointId, Event, PolicyId, ProfileId, SetId,
 };
 use super::super::local::Local;
 use super::super::policy::List;
@@ -211,15 +210,6 @@ impl Graph {
 
 /// What a profile that does not exist does.
 fn deny_all() -> ActiveRules {
-    let deny = ActiveRule {
-        action: Action::Deny,
-        family: None,
-        protocol: None,
-        not_protocol: None,
-        icmp: None,
-        not_icmp: None,
-        source: ActiveEntity::default(),
-        destination: ActiveEntity::default(),
-    };
+    let deny = ActiveRule::all(Action::Deny);
     ActiveRules { tier: None, ingress: vec![deny.clone()], egress: vec![deny] }
 }
