@@ -117,7 +117,10 @@ mod tests {
 
     use super::*;
 
-    fn shaping(bandwidth: i64, burst: i64, peak_rate: i64, least_burst: i64) -> Option<(u64, u32, Option<(u64, u32)>)> {
+    /// Rate and burst, of the limit and of its peak.
+    type Numbers = (u64, u32, Option<(u64, u32)>);
+
+    fn shaping(bandwidth: i64, burst: i64, peak_rate: i64, least_burst: i64) -> Option<Numbers> {
         let controls = QosControls {
             ingress_bandwidth: Some(bandwidth),
             ingress_burst: Some(burst),

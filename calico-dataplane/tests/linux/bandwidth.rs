@@ -68,7 +68,7 @@ fn kinds(device: impl std::fmt::Display) -> Vec<String> {
 /// Where filters for received packets lead.
 fn targets(interface: &str) -> Vec<String> {
     let filters = tc(&format!("filter show dev {interface} ingress"));
-    let actions = filters.iter().filter_map(|filter| filter["options"]["actions"].as_array());
+    let actions = filters.iter().filter_map(|filter| filter.pointer("/options/actions")?.as_array());
     actions.flatten().map(|action| action["to_dev"].as_str().unwrap().to_owned()).collect()
 }
 
