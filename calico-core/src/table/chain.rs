@@ -166,7 +166,7 @@ pub enum Verdict {
         /// [`Field::SrcPort`] or [`Field::DstPort`].
         field: Field,
         /// Ranges and what each leads to, a plain verdict; not empty, in order, none overlaps another.
-        verdicts: Vec<(PortRange, Verdict)>,
+        verdicts: Vec<(PortRange, Self)>,
     },
     /// The packet is gone, and its sender is told (not in what is reachable from [`Hook::Postrouting`] or before the routing decision).
     Reject(Reject),

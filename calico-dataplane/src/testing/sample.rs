@@ -195,24 +195,14 @@ pub fn rules() -> Vec<Rule> {
         statement(Statement::SetDscp { family: Family::V4, value: 10 }),
         statement(Statement::SetDscp { family: Family::V6, value: 33 }),
         statement(Statement::ConnectionsOver(100)),
-        Rule { matches: vec![tcp.clone()], verdict: Some(Verdict::Reject(Reject::TcpReset)), ..Rule::default() },
+        Rule { matches: vec![tcp], verdict: Some(Verdict::Reject(Reject::TcpReset)), ..Rule::default() },
     ]);
     let limits = [(10, 1, 5, false), (300, 60, 10, true), (7, 3600, 1, false), (u32::MAX, 86_400, 2, true)];
     rules.extend(
         limits
             .map(|(rate, seconds, burst, over)| statement(Statement::Limit(RateLimit { rate, seconds, burst, over }))),
     );
-    let by_port = |verdicts: &[(u16, u16, Verdict)]| {
-        let verdicts =
-            verdicts.iter().map(|(min, max, verdict)| (PortRange::new(*min, *max).unwrap(), verdict.clone()));
-        Verdict::ByPort { field: Field::DstPort, verdicts: verdicts.collect() }
-    };
-    let goto = || Verdict::Goto(chain_name("stack-1"));
-    rules.extend([
-        // Ports alone; ranges that touch, up to the last port.
-        rule(tcp.clone(), by_port(&[(80, 80, goto()), (443, 443, Verdict::Jump(chain_name("stack-1")))])),
-        rule(tcp.clone(), by_port(&[(1, 79, Verdict::Return), (80, 80, goto()), (8000, u16::MAX, Verdict::Drop)])),
-    ]);
+    rules.extend(rules_by_port());
     let verdicts = [
         Verdict::Reject(Reject::PortUnreachable),
         Verdict::Lookup { key: vec![Field::IifName], map: set_name("dispatch") },
@@ -226,6 +216,21 @@ pub fn rules() -> Vec<Rule> {
         last.comment = Some("the last one".into());
     }
     rules
+}
+
+/// Ports alone, and ranges that touch, up to the last port.
+fn rules_by_port() -> [Rule; 2] {
+    let tcp = || Match::Equal { field: Field::L4Proto, value: Value::Proto(6), negated: false };
+    let by_port = |verdicts: &[(u16, u16, Verdict)]| {
+        let verdicts =
+            verdicts.iter().map(|(min, max, verdict)| (PortRange::new(*min, *max).unwrap(), verdict.clone()));
+        Verdict::ByPort { field: Field::DstPort, verdicts: verdicts.collect() }
+    };
+    let goto = || Verdict::Goto(chain_name("stack-1"));
+    [
+        rule(tcp(), by_port(&[(80, 80, goto()), (443, 443, Verdict::Jump(chain_name("stack-1")))])),
+        rule(tcp(), by_port(&[(1, 79, Verdict::Return), (80, 80, goto()), (8000, u16::MAX, Verdict::Drop)])),
+    ]
 }
 
 /// One rule for each translation of the source.

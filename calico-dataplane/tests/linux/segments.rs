@@ -15,7 +15,6 @@ use super::fixture::run;
 use super::network::*;
 
 const POLICIES: u16 = 60;
-const ACTIONS: [Action; 3] = [Action::Allow, Action::Deny, Action::Pass];
 /// Only the last policy is about it.
 const OTHER: u16 = 9000;
 
@@ -25,7 +24,11 @@ fn rule(number: u16) -> ActiveRule {
     let ports = vec![PortRange::new(first, first + number % 3).unwrap()];
     let is_last = number + 1 == POLICIES;
     ActiveRule {
-        action: if is_last { Action::Allow } else { ACTIONS[usize::from(number % 4 % 3)] },
+        action: match number % 4 {
+            1 if !is_last => Action::Deny,
+            2 if !is_last => Action::Pass,
+            _ => Action::Allow,
+        },
         family: None,
         protocol: Some(UDP),
         not_protocol: None,
