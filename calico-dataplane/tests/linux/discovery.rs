@@ -99,7 +99,6 @@ async fn deny(here: &Side, peer: &Side) {
             let endpoint = ActiveHostEndpoint {
                 dscp: Vec::new(),
                 interfaces,
-                dscp: Vec::new(),
                 untracked: both(untracked),
                 pre_dnat: pre_dnat.clone(),
                 normal: both(&closed),
