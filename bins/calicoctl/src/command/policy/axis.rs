@@ -2,9 +2,24 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use calico_core::calc::event::SetId;
 use calico_core::net::PortRange;
 
-use super::samples::Side;
+/// What a rule asks of the ports of one end.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+pub(super) struct Side {
+    pub(super) ports: Vec<PortRange>,
+    pub(super) not_ports: Vec<PortRange>,
+    pub(super) names: Vec<SetId>,
+}
+
+impl Side {
+    /// Whether a port is wanted, as far as that does not depend on names.
+    pub(super) fn takes(&self, port: u16) -> bool {
+        let holds = |ranges: &[PortRange]| ranges.iter().any(|range| range.contains(port));
+        (self.ports.is_empty() && self.names.is_empty() || holds(&self.ports)) && !holds(&self.not_ports)
+    }
+}
 
 /// Ports next to each other that nothing tells apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -4,12 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use calico_core::calc::event::{ActiveEntity, ActiveRules, EndpointId, PolicyId, ProfileId, SetId, Stack};
-use calico_core::resource::{Kind, PolicyType, ResourceKey};
+use calico_core::resource::{Kind, PolicyType, Resource, ResourceKey};
 use calico_core::service::EndpointSliceKey;
 use serde_json::{Value, json};
 use similar::{Algorithm, DiffOp, capture_diff_slices};
 
-use super::diff::essence;
 use super::hosts::Setting;
 use super::model::Model;
 use super::{words, written};
@@ -297,4 +296,15 @@ impl Touched {
             _ => "egress".into(),
         }
     }
+}
+
+/// Only the parts of a resource that say something about policy.
+fn essence(resource: &Arc<Resource>) -> Value {
+    let mut document = resource.document();
+    if let Some(members) = document.as_object_mut() {
+        let labels = members.get("metadata").and_then(|metadata| metadata.get("labels")).cloned();
+        members.insert("metadata".into(), json!({ "labels": labels }));
+        members.shift_remove("status");
+    }
+    document
 }

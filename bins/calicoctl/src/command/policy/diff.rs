@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use calico_core::kubernetes::POLICY_PREFIX;
 use calico_core::resource::{Kind, Resource, ResourceKey, Scope};
@@ -267,15 +266,4 @@ impl Changed {
             _ => format!(": changed{fields}{staged}"),
         }
     }
-}
-
-/// Only the parts of a resource that say something about policy.
-pub(super) fn essence(resource: &Arc<Resource>) -> Value {
-    let mut document = resource.document();
-    if let Some(members) = document.as_object_mut() {
-        let labels = members.get("metadata").and_then(|metadata| metadata.get("labels")).cloned();
-        members.insert("metadata".into(), json!({ "labels": labels }));
-        members.shift_remove("status");
-    }
-    document
 }

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 use calico_core::flow::Decision;
 
-use super::matrix::{Cell, Class, Matrix};
 use super::paint::{Page, Style};
+use super::reach::{Cell, Class, Matrix};
 
 /// Widest table that is drawn; what is wider is told in lists.
 const WIDTH: usize = 100;

@@ -69,6 +69,19 @@ pub(super) struct Meant {
     pub(super) remarks: Vec<String>,
 }
 
+/// An end, as it is shown.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct End {
+    pub(super) name: String,
+    pub(super) party: Party,
+}
+
+impl From<Meant> for End {
+    fn from(meant: Meant) -> Self {
+        Self { name: meant.name, party: meant.party }
+    }
+}
+
 impl Party {
     /// Its addresses.
     pub(super) fn addresses(&self) -> &[IpAddr] {

@@ -9,9 +9,8 @@ use std::net::IpAddr;
 use calico_core::calc::event::{ActiveRule, Member};
 use calico_core::net::{Cidr, Family};
 
-use super::matrix::End;
 use super::model::Model;
-use super::names::Party;
+use super::names::{End, Party};
 
 /// Addresses of nobody that some model's rules could tell apart, and what they stand for.
 pub(super) fn others(models: &[&Model]) -> Vec<End> {

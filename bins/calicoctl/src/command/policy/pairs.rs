@@ -4,7 +4,7 @@ use std::io::{BufWriter, Write};
 
 use calico_core::flow::Decision;
 
-use super::matrix::{Cell, Matrix};
+use super::reach::{Cell, Class, Matrix};
 use super::{Form, steps};
 
 /// Writes all pairs of two ends that are not the same. Where the families differ, each has an entry.
@@ -69,7 +69,7 @@ pub(super) fn write(matrix: &Matrix, output: &mut dyn Write, form: Form) -> std:
 }
 
 /// For each end the place of its class.
-fn places(classes: &[super::matrix::Class], ends: usize) -> Vec<usize> {
+fn places(classes: &[Class], ends: usize) -> Vec<usize> {
     let mut places = vec![0; ends];
     for (place, class) in classes.iter().enumerate() {
         for member in &class.members {

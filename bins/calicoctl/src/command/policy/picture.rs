@@ -16,7 +16,7 @@ use calico_datastore::Scope;
 use calico_datastore::client::Client;
 use serde_json::Value;
 
-use super::{words, written};
+use super::{rules, words};
 use crate::args::DEFAULT_NAMESPACE;
 use crate::args::FileOptions;
 use crate::context::Context;
@@ -173,7 +173,7 @@ impl Picture {
 
     /// Rules of a policy or profile as written.
     pub(super) fn rules(&self, key: &ResourceKey, direction: PolicyType) -> Vec<Rule> {
-        self.resources.get(key).map(|resource| written::rules(resource, direction)).unwrap_or_default()
+        self.resources.get(key).map(|resource| rules::rules(resource, direction)).unwrap_or_default()
     }
 }
 

@@ -6,12 +6,12 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
-use calico_core::calc::event::{ActiveEntity, ActiveRule, Member, SetId};
-use calico_core::net::{Family, PortRange};
+use calico_core::calc::event::{ActiveEntity, ActiveRule, Member};
+use calico_core::net::Family;
 use calico_core::resource::Icmp;
 use serde_json::{Value, json};
 
-use super::axis::{Axis, Interval, join, joined, parts, ranges};
+use super::axis::{Axis, Interval, Side, join, joined, parts, ranges};
 use super::model::Model;
 use super::steps::put;
 use super::traffic::{SOURCE_PORT, Traffic, has_ports, name};
@@ -123,13 +123,6 @@ struct Atom {
     not_protocol: Option<u8>,
     source: Side,
     destination: Side,
-}
-
-#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
-pub(super) struct Side {
-    pub(super) ports: Vec<PortRange>,
-    pub(super) not_ports: Vec<PortRange>,
-    names: Vec<SetId>,
 }
 
 impl Scene {
@@ -274,14 +267,6 @@ impl Atom {
         self.protocol.is_none_or(|own| own == protocol)
             && self.not_protocol != Some(protocol)
             && (self.source != Side::default() || self.destination != Side::default())
-    }
-}
-
-impl Side {
-    /// Whether a port is wanted, as far as that does not depend on names.
-    fn takes(&self, port: u16) -> bool {
-        let holds = |ranges: &[PortRange]| ranges.iter().any(|range| range.contains(port));
-        (self.ports.is_empty() && self.names.is_empty() || holds(&self.ports)) && !holds(&self.not_ports)
     }
 }
 
