@@ -147,6 +147,28 @@ fn settings_of_hosts_count_and_it_is_said_whose_they_are() {
 }
 
 #[test]
+fn a_failsafe_port_for_peers_that_cannot_be_read_is_open_to_nobody() {
+    let documents = |ports: &str| {
+        town(&[
+            &host_endpoint("h", "{node: n1, interfaceName: eth0, expectedIPs: [172.16.0.1]}"),
+            &felix("default", &format!("{{failsafeInboundHostPorts: [{ports}]}}")),
+        ])
+    };
+    let line = "--from 192.0.2.9 --to hep/h:22";
+    assert!(allowed(&documents("{protocol: TCP, port: 22}"), line));
+    assert!(allowed(&documents("{net: 192.0.2.0/24, protocol: TCP, port: 22}"), line));
+    assert!(!allowed(&documents("{net: 192.0.3.0/24, protocol: TCP, port: 22}"), line));
+    let unreadable = documents("{net: office, protocol: TCP, port: 22}");
+    assert!(!allowed(&unreadable, line));
+    let warning = "warning: FelixConfiguration default: failsafeInboundHostPorts: net: ";
+    let asked = of(&format!("policy explain {line}"), &unreadable);
+    let compared = cluster(&town(&[])).type_in("policy diff -f -", &unreadable);
+    for run in [asked, compared] {
+        assert!(run.stderr.contains(warning) && run.stderr.contains("the entry does not count"), "{run:?}");
+    }
+}
+
+#[test]
 fn a_change_of_settings_is_compared() {
     let cluster = cluster(&town(&[]));
     let change = felix("default", "{defaultEndpointToHostAction: Accept}");

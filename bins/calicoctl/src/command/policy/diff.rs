@@ -111,6 +111,7 @@ async fn difference(
     let (before, after) = (Model::of(before), Model::of(after));
     let resources = change::resources(&before, &after);
     warn(&resources, &after, context);
+    super::warn_of_settings(&after, context);
     if resources.is_empty() {
         return Ok(Difference::default());
     }

@@ -1,4 +1,4 @@
-//! Hosts as policy meets them: their settings that decide about flows, and by which host endpoint they reach others.
+//! Hosts as policy meets them: their settings that decide about flows, and how names of their workloads' interfaces begin.
 //!
 //! Settings are what FelixConfigurations say: `default`, over it `node.<name>`, upstream's defaults below. Agents of this version take
 //! theirs from their environment (`FELIX_…`) alone; who asks is told where a setting decided that nobody gave.
@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use calico_core::net::{FailsafePort, Failsafes, InterfaceName};
+use calico_core::net::{Cidr, FailsafePort, Failsafes, InterfaceName};
 use calico_core::render::EndpointToHost;
 use calico_core::resource::{FelixConfigurationSpec, Kind, ProtoPort, Resource, ResourceKey, SINGLE_NAME};
 use calico_core::verdict::Settings;
@@ -35,8 +35,8 @@ pub(super) struct HostSettings {
     own: BTreeMap<String, Arc<Settings>>,
     /// Settings that a FelixConfiguration gives, by its name.
     given: BTreeMap<String, Vec<Setting>>,
-    /// FelixConfigurations that are for nodes by a selector: they are not looked at.
-    pub(super) passed_over: Vec<String>,
+    /// FelixConfigurations that are for nodes by a selector, and entries that cannot be read: they do not count.
+    pub(super) left_out: Vec<String>,
 }
 
 impl Setting {
@@ -101,7 +101,7 @@ impl HostSettings {
         let mut settings = Self::default();
         if let Some(spec) = default_of(picture) {
             let mut common = Settings::default();
-            settings.given.insert(SINGLE_NAME.into(), apply(spec, &mut common));
+            settings.give(SINGLE_NAME, spec, &mut common);
             settings.common = Arc::new(common);
         }
         for (key, resource) in &picture.resources {
@@ -110,14 +110,24 @@ impl HostSettings {
             match name.strip_prefix(OF_NODE) {
                 Some(node) => {
                     let mut own = Settings::clone(&settings.common);
-                    settings.given.insert(name.into(), apply(&object.spec, &mut own));
+                    settings.give(name, &object.spec, &mut own);
                     settings.own.insert(node.into(), Arc::new(own));
                 }
                 None if name == SINGLE_NAME => {}
-                None => settings.passed_over.push(name.into()),
+                None => settings.left_out.push(format!(
+                    "FelixConfiguration {name} is not looked at: settings of hosts are those of default and node.NAME"
+                )),
             }
         }
         settings
+    }
+
+    fn give(&mut self, name: &str, spec: &FelixConfigurationSpec, settings: &mut Settings) {
+        let mut reading = Reading::default();
+        reading.apply(spec, settings);
+        let named = |fault: String| format!("FelixConfiguration {name}: {fault}; the entry does not count");
+        self.left_out.extend(reading.faults.into_iter().map(named));
+        self.given.insert(name.into(), reading.given);
     }
 
     /// Those of a host.
@@ -162,43 +172,65 @@ fn default_of(picture: &Picture) -> Option<&FelixConfigurationSpec> {
     }
 }
 
-/// Puts what is given in the place of what was there; what that was.
-fn apply(spec: &FelixConfigurationSpec, settings: &mut Settings) -> Vec<Setting> {
-    let mut given = Vec::new();
-    let host = &mut settings.host;
-    let action = match spec.default_endpoint_to_host_action.to_ascii_lowercase().as_str() {
-        "accept" => Some(EndpointToHost::Accept),
-        "return" => Some(EndpointToHost::Return),
-        "drop" => Some(EndpointToHost::Drop),
-        _ => None,
-    };
-    let loops = match spec.service_loop_prevention.as_str() {
-        "Drop" | "Reject" => Some(true),
-        "Disabled" => Some(false),
-        _ => None,
-    };
-    let vxlan_port = spec.vxlan_port.and_then(|port| u16::try_from(port).ok());
-    put(action, &mut host.endpoint_to_host, Setting::EndpointToHost, &mut given);
-    put(loops, &mut host.prevent_service_loops, Setting::ServiceLoops, &mut given);
-    put(vxlan_port, &mut host.vxlan_port, Setting::VxlanPort, &mut given);
-    let (vxlan, ipip) = (spec.allow_vxlan_packets_from_workloads, spec.allow_ipip_packets_from_workloads);
-    put(vxlan, &mut host.allow_vxlan_from_workloads, Setting::VxlanAllowed, &mut given);
-    put(ipip, &mut host.allow_ipip_from_workloads, Setting::IpIpAllowed, &mut given);
-    let list = |ports: &Vec<ProtoPort>| ports.iter().filter_map(failsafe).collect();
-    let Failsafes { inbound, outbound } = &mut settings.failsafes;
-    put(spec.failsafe_inbound_host_ports.as_ref().map(list), inbound, Setting::FailsafesIn, &mut given);
-    put(spec.failsafe_outbound_host_ports.as_ref().map(list), outbound, Setting::FailsafesOut, &mut given);
-    given
+/// What is found while settings are read.
+#[derive(Debug, Default)]
+struct Reading {
+    given: Vec<Setting>,
+    faults: Vec<String>,
 }
 
-fn put<T>(value: Option<T>, place: &mut T, setting: Setting, given: &mut Vec<Setting>) {
-    if let Some(value) = value {
-        *place = value;
-        given.push(setting);
+impl Reading {
+    /// Puts what is given in the place of what was there.
+    fn apply(&mut self, spec: &FelixConfigurationSpec, settings: &mut Settings) {
+        let Settings { host, failsafes: Failsafes { inbound, outbound } } = settings;
+        let action = match spec.default_endpoint_to_host_action.to_ascii_lowercase().as_str() {
+            "accept" => Some(EndpointToHost::Accept),
+            "return" => Some(EndpointToHost::Return),
+            "drop" => Some(EndpointToHost::Drop),
+            _ => None,
+        };
+        let loops = match spec.service_loop_prevention.to_ascii_lowercase().as_str() {
+            "drop" | "reject" => Some(true),
+            "disabled" => Some(false),
+            _ => None,
+        };
+        let vxlan_port = spec.vxlan_port.and_then(|port| u16::try_from(port).ok());
+        self.put(action, &mut host.endpoint_to_host, Setting::EndpointToHost);
+        self.put(loops, &mut host.prevent_service_loops, Setting::ServiceLoops);
+        self.put(vxlan_port, &mut host.vxlan_port, Setting::VxlanPort);
+        let (vxlan, ipip) = (spec.allow_vxlan_packets_from_workloads, spec.allow_ipip_packets_from_workloads);
+        self.put(vxlan, &mut host.allow_vxlan_from_workloads, Setting::VxlanAllowed);
+        self.put(ipip, &mut host.allow_ipip_from_workloads, Setting::IpIpAllowed);
+        self.failsafes(spec.failsafe_inbound_host_ports.as_deref(), inbound, Setting::FailsafesIn);
+        self.failsafes(spec.failsafe_outbound_host_ports.as_deref(), outbound, Setting::FailsafesOut);
+    }
+
+    /// What cannot be read is left out: to guess would open a port to more peers than was meant.
+    fn failsafes(&mut self, given: Option<&[ProtoPort]>, place: &mut Vec<FailsafePort>, setting: Setting) {
+        let Some(given) = given else { return };
+        let mut list = Vec::new();
+        for port in given {
+            match failsafe(port) {
+                Ok(port) => list.push(port),
+                Err(fault) => self.faults.push(format!("{}: {fault}", setting.name())),
+            }
+        }
+        self.put(Some(list), place, setting);
+    }
+
+    fn put<T>(&mut self, value: Option<T>, place: &mut T, setting: Setting) {
+        if let Some(value) = value {
+            *place = value;
+            self.given.push(setting);
+        }
     }
 }
 
-fn failsafe(port: &ProtoPort) -> Option<FailsafePort> {
-    let protocol = if port.protocol.is_empty() { Some(6) } else { super::traffic::protocol(&port.protocol).ok() }?;
-    Some(FailsafePort { protocol, net: port.net.parse().ok(), port: port.port? })
+fn failsafe(port: &ProtoPort) -> Result<FailsafePort, String> {
+    let protocol = if port.protocol.is_empty() { 6 } else { super::traffic::protocol(&port.protocol)? };
+    let net = match port.net.as_str() {
+        "" => None,
+        net => Some(net.parse::<Cidr>().map_err(|error| format!("net: {error}"))?),
+    };
+    Ok(FailsafePort { protocol, net, port: port.port.ok_or("port is missing")? })
 }

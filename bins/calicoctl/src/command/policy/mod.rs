@@ -39,7 +39,7 @@ use self::model::Model;
 use self::picture::{Manifests, Picture};
 use crate::args::FileOptions;
 use crate::context::Context;
-use crate::failure::Failure;
+use crate::failure::{Failure, printable};
 
 /// Verbs about policy.
 #[derive(Debug, Subcommand)]
@@ -105,12 +105,14 @@ async fn model(
     };
     felix.put_into(&mut picture, context).await?;
     let model = Model::of(picture);
-    for name in &model.settings.passed_over {
-        context.tell(&format!(
-            "warning: FelixConfiguration {name} is not looked at: settings of hosts are those of default and node.NAME"
-        ));
-    }
+    warn_of_settings(&model, context);
     Ok(model)
+}
+
+fn warn_of_settings(model: &Model, context: &mut Context<'_>) {
+    for fault in &model.settings.left_out {
+        context.tell(&format!("warning: {}", printable(fault)));
+    }
 }
 
 impl FelixArgs {
