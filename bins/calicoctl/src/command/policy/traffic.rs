@@ -1,5 +1,6 @@
 //! What sort of traffic is asked about: protocol, ports, ICMP.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -206,6 +207,7 @@ impl Traffic {
 #[derive(Debug, Default)]
 pub(super) struct Services {
     pub(super) list: Vec<Service>,
+    known: HashMap<Service, usize>,
     /// For each traffic the place in the list over IPv4 and over IPv6.
     places: Vec<[Option<usize>; 2]>,
 }
@@ -222,9 +224,7 @@ impl Services {
     }
 
     fn place(&mut self, service: Service) -> usize {
-        // Next to each other, if at all.
-        let near = self.list.iter().rposition(|known| *known == service);
-        near.unwrap_or_else(|| {
+        *self.known.entry(service).or_insert_with(|| {
             self.list.push(service);
             self.list.len() - 1
         })
