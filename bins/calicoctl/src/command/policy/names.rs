@@ -4,7 +4,10 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use calico_core::resource::{Kind, Resource, ResourceKey, WorkloadEndpointName};
+use calico_core::resource::{
+    EndpointPort, Kind, Object, Resource, ResourceKey, WorkloadEndpointName, WorkloadEndpointSpec,
+};
+use calico_core::text::{Text, TextMap};
 
 use super::picture::Picture;
 use crate::failure::printable;
@@ -35,8 +38,28 @@ pub(super) struct Workload {
     pub(super) interface: String,
     pub(super) node: String,
     pub(super) addresses: Vec<IpAddr>,
-    /// What endpoints that policy cannot tell apart have in common.
-    pub(super) likeness: String,
+    pub(super) likeness: Likeness,
+}
+
+/// What endpoints that policy cannot tell apart have in common.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Likeness {
+    labels: TextMap,
+    profiles: Vec<Text>,
+    service_account: Text,
+    ports: Vec<EndpointPort>,
+}
+
+impl Likeness {
+    fn of(endpoint: &Object<WorkloadEndpointSpec>) -> Self {
+        let spec = &endpoint.spec;
+        Self {
+            labels: endpoint.metadata.labels.clone(),
+            profiles: spec.profiles.clone(),
+            service_account: spec.service_account_name.clone(),
+            ports: spec.ports.clone(),
+        }
+    }
 }
 
 /// A host endpoint by what it is known for.
@@ -117,10 +140,6 @@ impl Names {
                     for address in &addresses {
                         names.by_address.entry(*address).or_default().push(key.clone());
                     }
-                    let likeness = format!(
-                        "{:?} {:?} {:?} {:?}",
-                        endpoint.metadata.labels, spec.profiles, spec.service_account_name, spec.ports
-                    );
                     names.workloads.insert(
                         key.clone(),
                         Workload {
@@ -129,7 +148,7 @@ impl Names {
                             interface: parts.map(|parts| parts.endpoint).unwrap_or_default(),
                             node: spec.node.to_string(),
                             addresses,
-                            likeness,
+                            likeness: Likeness::of(endpoint),
                         },
                     );
                 }
