@@ -2,7 +2,6 @@
 
 use calico_core::calc::event::EndpointId;
 use calico_core::flow::{ConnState, Decision, Flow, Passage, Place};
-use calico_core::net::InterfaceName;
 use calico_core::resource::PolicyType;
 use calico_core::verdict::{End, Stage};
 
@@ -26,7 +25,7 @@ pub(super) struct Asked {
 /// The flow's first packet on its way. Both ends are asked though the first of them may deny: an operator wants to know of both.
 pub(super) fn ask(model: &mut Model, from: &Party, to: &Party, flow: &Flow) -> Answer {
     let mut answer = Answer { decision: Decision::Allow, ends: Vec::new() };
-    let beyond = Place::Interface(uplink());
+    let beyond = Place::Interface(model.beyond);
     if from.node().is_some() && from.node() == to.node() {
         answer.pass(model, from, (place(from), place(to)), flow);
     } else {
@@ -51,7 +50,7 @@ impl Answer {
             _ => None,
         };
         let host = party.node().unwrap_or_default();
-        model.enter(host, given, uplink());
+        model.enter(host, given);
         let passage = Passage { from, to, arriving: *flow, flow: *flow, state: ConnState::New };
         let found = model.state.passage(model.settings_of(host), &passage);
         self.decision = self.decision.max(found.decision);
@@ -78,9 +77,4 @@ const fn place(party: &Party) -> Place<'_> {
         Party::Workload { key, .. } => Place::Workload(key),
         _ => Place::Host,
     }
-}
-
-/// What stands for the interface of a host that leads elsewhere: which it is, only the host knows. It must not be called like a workload's.
-fn uplink() -> InterfaceName {
-    "uplink".parse().unwrap_or(InterfaceName::CALI)
 }

@@ -164,6 +164,13 @@ pub(super) fn prefixes(picture: &Picture) -> Vec<InterfaceName> {
     if prefixes.is_empty() { vec![InterfaceName::CALI] } else { prefixes }
 }
 
+/// A name that no workload's interface has. (Prefixes that are all letters of the alphabet leave none to any interface of a host.)
+pub(super) fn no_workloads(prefixes: &[InterfaceName]) -> InterfaceName {
+    let letters = ('a'..='z').filter_map(|letter| letter.to_string().parse::<InterfaceName>().ok());
+    let mut names = std::iter::once(InterfaceName::ETH0).chain(letters);
+    names.find(|name| !name.starts_with_any(prefixes)).unwrap_or(InterfaceName::ETH0)
+}
+
 fn default_of(picture: &Picture) -> Option<&FelixConfigurationSpec> {
     let key = ResourceKey::cluster(Kind::FelixConfiguration, SINGLE_NAME);
     match &**picture.resources.get(&key)? {
@@ -233,4 +240,20 @@ fn failsafe(port: &ProtoPort) -> Result<FailsafePort, String> {
         net => Some(net.parse::<Cidr>().map_err(|error| format!("net: {error}"))?),
     };
     Ok(FailsafePort { protocol, net, port: port.port.ok_or("port is missing")? })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_way_elsewhere_is_not_called_like_a_workloads_interface() {
+        let beside = |prefixes: &[&str]| {
+            let prefixes: Vec<InterfaceName> = prefixes.iter().map(|prefix| prefix.parse().unwrap()).collect();
+            no_workloads(&prefixes).to_string()
+        };
+        assert_eq!(beside(&["cali", "tap"]), "eth0");
+        assert_eq!(beside(&["eth"]), "a");
+        assert_eq!(beside(&["eth0", "a", "bond"]), "b");
+    }
 }

@@ -28,13 +28,17 @@ pub(super) struct Model {
     pub(super) compiled: Compiled,
     pub(super) problems: BTreeMap<ResourceKey, Vec<Problem>>,
     pub(super) settings: HostSettings,
+    /// What stands for the interface of a host that leads elsewhere: which it is, only the host knows.
+    pub(super) beyond: InterfaceName,
     /// Host endpoints by host.
     by_node: BTreeMap<String, Vec<EndpointId>>,
 }
 
 impl Model {
     pub(super) fn of(picture: Picture) -> Self {
-        let mut graph = Graph::of_cluster().with_workload_prefixes(hosts::prefixes(&picture));
+        let prefixes = hosts::prefixes(&picture);
+        let beyond = hosts::no_workloads(&prefixes);
+        let mut graph = Graph::of_cluster().with_workload_prefixes(prefixes);
         feed(&mut graph, &picture);
         let mut state = ActiveState::default();
         let mut compiled = Compiled::default();
@@ -60,17 +64,18 @@ impl Model {
             host_endpoints,
             compiled,
             problems,
+            beyond,
             by_node,
             picture,
         }
     }
 
     /// Makes the host endpoint by which a host reaches others the only one that is asked.
-    pub(super) fn enter(&mut self, node: &str, given: Option<&ResourceKey>, uplink: InterfaceName) {
+    pub(super) fn enter(&mut self, node: &str, given: Option<&ResourceKey>) {
         let found = self.uplink(node, given).and_then(|id| Some((id.clone(), self.host_endpoints.get(&id)?)));
         self.state.host_endpoints = found
             .map(|(id, endpoint)| {
-                let interfaces = HostInterfaces::Named(vec![uplink]);
+                let interfaces = HostInterfaces::Named(vec![self.beyond]);
                 (id, Arc::new(ActiveHostEndpoint { interfaces, ..ActiveHostEndpoint::clone(endpoint) }))
             })
             .into_iter()
