@@ -247,6 +247,21 @@ impl Activation {
         policies.filter_map(|(policy, _)| Some((self.policies.key(policy)?, &self.policies.get(policy)?.policy)))
     }
 
+    /// The active endpoints that a policy has a say about.
+    pub(super) fn endpoints_of(&self, policy: &ResourceKey) -> impl Iterator<Item = &ResourceKey> {
+        self.known(policy).into_iter().flat_map(|known| self.keys(&known.endpoints))
+    }
+
+    /// The active endpoints that a policy of a tier has a say about, those of several as often.
+    pub(super) fn endpoints_in_tier(&self, tier: &str) -> impl Iterator<Item = &ResourceKey> {
+        let policies = self.by_tier.get(tier).into_iter().flat_map(IdSet::iter);
+        policies.filter_map(|policy| self.policies.get(policy)).flat_map(|known| self.keys(&known.endpoints))
+    }
+
+    fn keys<'a>(&'a self, items: &'a IdSet) -> impl Iterator<Item = &'a ResourceKey> {
+        items.iter().filter_map(|item| self.endpoints.key(item))
+    }
+
     /// A policy, if it is active.
     pub(super) fn active_policy(&self, key: &ResourceKey) -> Option<&Policy> {
         self.known(key).filter(|known| known.is_active()).map(|known| &known.policy)

@@ -1,6 +1,7 @@
 //! The graph: wiring of the nodes, and what goes in.
 
 mod flush;
+mod reach;
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;

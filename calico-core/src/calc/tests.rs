@@ -9,6 +9,7 @@ use std::{format, vec};
 mod fields;
 mod hosts;
 mod random;
+mod reach;
 mod services;
 mod staged;
 
@@ -168,6 +169,7 @@ impl Rig {
             }
         }
         assert_eq!(state.profiles.keys().cloned().collect::<BTreeSet<_>>(), referenced_profiles(state));
+        self.check_reach();
         for (kind, members) in state.sets.values() {
             let nets = members.iter().filter_map(|member| match member {
                 Member::Net(net) => Some(net),
