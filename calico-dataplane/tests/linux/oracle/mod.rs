@@ -45,9 +45,9 @@ use super::fixture::{nft, open, run};
 use super::rendered::Node;
 
 /// Worlds, packets of each, and questions of which the rarest kind is asked.
-const WORLDS: u64 = 180;
+const WORLDS: u64 = 400;
 /// From this world on, what policy denies is refused where that is possible.
-const REFUSING: u64 = 150;
+const REFUSING: u64 = 350;
 const PACKETS: u32 = 36;
 const CHOICES: u32 = 4;
 
