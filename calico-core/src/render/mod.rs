@@ -144,7 +144,5 @@ pub trait PolicyRenderer {
     fn bar(&mut self, _ended: &[Flow], _over: &[Flow], _delta: &mut Delta) {}
 
     /// What it carries out, as it is set up: the graph tells of what is asked for beyond. Services are not its matter.
-    fn abilities(&self) -> Abilities {
-        Abilities::default()
-    }
+    fn abilities(&self) -> Abilities;
 }

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
+use calico_core::calc::Abilities;
 use calico_core::calc::event::{ActiveEndpoint, ActiveRules, EndpointId, Event, PolicyId, Stack};
 use calico_core::net::{Failsafes, InterfaceName};
 use calico_core::render::{EndpointToHost, PolicyRenderer, RenderConfig, Renderer, ServiceLoops, TO_WORKLOAD};
@@ -44,6 +45,10 @@ impl<T> PolicyRenderer for Broken<T> {
             self.inner.handle(&event, delta);
         }
         (self.delta)(&mut self.memory, &event, delta);
+    }
+
+    fn abilities(&self) -> Abilities {
+        self.inner.abilities()
     }
 }
 
