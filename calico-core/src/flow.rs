@@ -1,5 +1,7 @@
 //! One flow: what the first packet of a connection looks like to a policy. The common question of every evaluator.
 
+use alloc::vec;
+use alloc::vec::Vec;
 use core::net::IpAddr;
 
 use crate::net::{Family, InterfaceName};
@@ -98,11 +100,11 @@ pub enum Party<'a> {
 }
 
 /// Settings of hosts that decide about flows, with upstream's defaults.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(clippy::exhaustive_structs, reason = "callers build it with literals and `..Default::default()`")]
 pub struct Settings {
-    /// How names of workload interfaces start. Who has another one is no workload.
-    pub workload_prefix: InterfaceName,
+    /// How names of workload interfaces start: each has one of these. Who has another one is no workload.
+    pub workload_prefixes: Vec<InterfaceName>,
     /// What happens to traffic from a workload to its own host that its policy allows.
     pub endpoint_to_host: EndpointToHost,
     /// Whether packets of no possible connection are dropped where there is a policed endpoint.
@@ -119,10 +121,17 @@ pub struct Settings {
     pub allow_spoofed_sources: bool,
 }
 
+impl Settings {
+    /// Whether an interface of this name is a workload's, known or not.
+    pub fn is_workload(&self, interface: InterfaceName) -> bool {
+        interface.starts_with_any(&self.workload_prefixes)
+    }
+}
+
 impl Default for Settings {
     fn default() -> Self {
         Self {
-            workload_prefix: InterfaceName::CALI,
+            workload_prefixes: vec![InterfaceName::CALI],
             endpoint_to_host: EndpointToHost::Drop,
             drop_invalid: true,
             prevent_service_loops: true,

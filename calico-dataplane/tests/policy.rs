@@ -10,7 +10,6 @@ use calico_dataplane::testing::renderer::{Subject, suite};
 fn by_default() {
     suite(&Subject {
         make: &|| Box::new(Renderer::new(RenderConfig::default())),
-        workload_prefix: InterfaceName::CALI,
         settings: Settings::default(),
         failsafes: Failsafes::default(),
         seeds: 0..20,
@@ -23,7 +22,6 @@ fn without_counters() {
     let config = RenderConfig { counters: false, ..RenderConfig::default() };
     suite(&Subject {
         make: &|| Box::new(Renderer::new(config.clone())),
-        workload_prefix: InterfaceName::CALI,
         settings: Settings::default(),
         failsafes: Failsafes::default(),
         seeds: 40..60,
@@ -32,9 +30,8 @@ fn without_counters() {
 
 #[test]
 fn set_up_otherwise() {
-    let workload_prefix = "tap".parse().unwrap();
     let settings = Settings {
-        workload_prefix,
+        workload_prefixes: vec![InterfaceName::CALI, "tap".parse().unwrap()],
         endpoint_to_host: EndpointToHost::Return,
         drop_invalid: false,
         prevent_service_loops: false,
@@ -45,7 +42,7 @@ fn set_up_otherwise() {
     };
     let failsafes = Failsafes { inbound: vec!["tcp:192.0.2.0/24:80".parse().unwrap()], outbound: Vec::new() };
     let config = RenderConfig {
-        workload_prefixes: vec![InterfaceName::CALI, workload_prefix],
+        workload_prefixes: settings.workload_prefixes.clone(),
         mark_mask: 0x30.try_into().unwrap(),
         endpoint_to_host: settings.endpoint_to_host,
         vxlan_port: settings.vxlan_port,
@@ -63,5 +60,5 @@ fn set_up_otherwise() {
         ..RenderConfig::default()
     };
     let make = &|| -> Box<dyn PolicyRenderer> { Box::new(Renderer::new(config.clone())) };
-    suite(&Subject { make, workload_prefix, settings, failsafes, seeds: 100..112 });
+    suite(&Subject { make, settings, failsafes, seeds: 100..112 });
 }

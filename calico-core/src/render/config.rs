@@ -199,7 +199,7 @@ impl RenderConfig {
     /// The same, as evaluators ask for it.
     pub fn settings(&self) -> Settings {
         let host = spec::Settings {
-            workload_prefix: self.workload_prefixes.first().copied().unwrap_or(InterfaceName::CALI),
+            workload_prefixes: self.workload_prefixes.clone(),
             endpoint_to_host: self.endpoint_to_host,
             drop_invalid: self.drop_invalid,
             prevent_service_loops: self.service_loops != ServiceLoops::Allow,
@@ -227,6 +227,13 @@ mod tests {
         assert_eq!((mask.carried(), mask.pass()), (0x100, 0x0010_0000));
         assert_eq!((MarkMask::default().carried(), MarkMask::default().pass()), (0x1_0000, 0x2_0000));
         assert!(MarkMask::try_from(0x100).is_err() && MarkMask::try_from(0).is_err());
+    }
+
+    #[test]
+    fn evaluators_know_every_prefix() {
+        let workload_prefixes: Vec<InterfaceName> = ["tap", "cali"].map(|prefix| prefix.parse().unwrap()).into();
+        let config = RenderConfig { workload_prefixes: workload_prefixes.clone(), ..RenderConfig::default() };
+        assert_eq!(config.settings().host.workload_prefixes, workload_prefixes);
     }
 
     #[test]

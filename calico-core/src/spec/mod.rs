@@ -63,7 +63,7 @@ impl Cluster {
     }
 
     /// The same resources on hosts with other settings.
-    pub const fn with_settings(mut self, settings: Settings) -> Self {
+    pub fn with_settings(mut self, settings: Settings) -> Self {
         self.settings = settings;
         self
     }
@@ -147,7 +147,8 @@ impl Cluster {
         let before = |other: &Endpoint| {
             (&other.node, &other.interface) == (&found.node, &found.interface) && other.key < found.key
         };
-        let policed = found.interface.starts_with(self.settings.workload_prefix.as_str());
+        let mut prefixes = self.settings.workload_prefixes.iter();
+        let policed = prefixes.any(|prefix| found.interface.starts_with(prefix.as_str()));
         (policed && !workloads().any(before)).then_some(found)
     }
 

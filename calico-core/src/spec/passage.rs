@@ -78,7 +78,7 @@ impl Cluster {
     fn is_discovery_of_a_workload(&self, passage: &Passage<'_>) -> bool {
         let workload = match passage.from {
             Place::Workload(_) => true,
-            Place::Interface(name) => name.starts_with_any(&[self.settings.workload_prefix]),
+            Place::Interface(name) => self.settings.is_workload(name),
             Place::Host => false,
         };
         workload && passage.to == Place::Host && is_neighbor_discovery(&passage.flow)
@@ -163,7 +163,7 @@ impl Cluster {
     fn end(&self, node: &str, place: Place<'_>) -> Option<End<'_>> {
         match place {
             Place::Workload(key) => self.workload(key).filter(|endpoint| endpoint.node == node).map(End::Workload),
-            Place::Interface(name) if name.starts_with_any(&[self.settings.workload_prefix]) => None,
+            Place::Interface(name) if self.settings.is_workload(name) => None,
             Place::Interface(name) => Some(End::Interface(self.owner(node, name))),
             Place::Host => Some(End::Host),
         }

@@ -77,7 +77,7 @@ impl<'e, 'p, 'a, E: Evaluator<'a>> Way<'e, 'p, E> {
     fn is_known(&mut self, place: Place<'_>, direction: PolicyType) -> bool {
         let endpoint = match place {
             Place::Workload(key) if self.evaluator.workload(key).is_none() => Some(EndpointId(key.clone())),
-            Place::Interface(name) if name.starts_with_any(&[self.settings.host.workload_prefix]) => None,
+            Place::Interface(name) if self.settings.host.is_workload(name) => None,
             _ => return true,
         };
         self.told((endpoint, direction, Stage::Workload), denied(Step::UnknownEndpoint))
@@ -251,7 +251,7 @@ impl<'e, 'p, 'a, E: Evaluator<'a>> Way<'e, 'p, E> {
         let Passage { from, to, flow, .. } = *self.passage;
         let endpoint = match from {
             Place::Workload(key) => Some(EndpointId(key.clone())),
-            Place::Interface(name) if name.starts_with_any(&[self.settings.host.workload_prefix]) => None,
+            Place::Interface(name) if self.settings.host.is_workload(name) => None,
             _ => return None,
         };
         (is_neighbor_discovery(&flow) && to == Place::Host).then_some((endpoint, PolicyType::Egress, Stage::Workload))

@@ -393,7 +393,7 @@ fn interfaces_of_workloads_are_no_hosts() {
     let settings = Settings { endpoint_to_host: EndpointToHost::Return, ..Settings::default() };
     let forward = json!({"applyOnForward": true});
     for hep in [all, named] {
-        let world = World::new([hep.clone(), deny(forward.clone())]).cluster().with_settings(settings);
+        let world = World::new([hep.clone(), deny(forward.clone())]).cluster().with_settings(settings.clone());
         assert_eq!(through("pod", "host", 80).of(&world), ALLOW);
         assert_eq!(through("host", "pod", 80).of(&world), ALLOW);
         let early = |field: &str| {
@@ -402,7 +402,7 @@ fn interfaces_of_workloads_are_no_hosts() {
             for_hosts("early", "Deny", &["Ingress"], more)
         };
         for field in ["preDNAT", "doNotTrack"] {
-            let world = World::new([hep.clone(), early(field)]).cluster().with_settings(settings);
+            let world = World::new([hep.clone(), early(field)]).cluster().with_settings(settings.clone());
             assert_eq!(through("pod", "host", 80).of(&world), ALLOW, "{field}");
         }
     }

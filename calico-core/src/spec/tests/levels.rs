@@ -5,6 +5,7 @@ use std::println;
 
 use super::*;
 use crate::calc::Graph;
+use crate::flow::{ConnState, Passage, Place};
 use crate::testing::{Change, Coverage, Generator, HOST, Random, World};
 use crate::verdict::{self, ActiveState, Compiled, Stage};
 
@@ -43,7 +44,7 @@ fn specified(world: &World, settings: &verdict::Settings) -> Cluster {
     // An object under a key of another kind is absent.
     let usable = world.objects.iter().filter(|(key, value)| key.kind() == value.kind()).map(|(_, value)| &**value);
     Cluster::new(usable)
-        .with_settings(settings.host)
+        .with_settings(settings.host.clone())
         .with_failsafes(settings.failsafes.clone())
         .with_interfaces(HOST, world.interfaces.clone())
         .with_slices(world.slices.values().cloned())
@@ -88,6 +89,25 @@ fn compare(generator: &mut Generator, world: &World, compiled: &Compiled, passag
             let denied = usize::from(end.verdict.decision == DENY);
             seen.stages.entry((end.stage, end.direction)).or_default()[denied] += 1;
         }
+    }
+}
+
+/// Interfaces of workloads that nobody announced, by whichever prefix.
+#[test]
+fn whoever_has_any_prefix_is_a_workload() {
+    let workload_prefixes = ["cali", "tap"].map(|prefix| prefix.parse().unwrap()).into();
+    let settings =
+        verdict::Settings { host: Settings { workload_prefixes, ..Settings::default() }, ..Default::default() };
+    let (cluster, compiled) = (specified(&World::default(), &settings), Compiled::default());
+    let place = |name: &str| Place::Interface(name.parse().unwrap());
+    let flow = flow("10.0.0.1", "10.0.0.2", 6, 80);
+    for (from, to, expected) in
+        [("cali9", "eth0", DENY), ("tap9", "eth0", DENY), ("eth0", "tap9", DENY), ("ta9", "eth0", ALLOW)]
+    {
+        let passage = Passage { from: place(from), to: place(to), arriving: flow, flow, state: ConnState::New };
+        assert_eq!(cluster.passage(HOST, &passage), expected, "{from} to {to}");
+        assert_eq!(compiled.state().passage(&settings, &passage).decision, expected, "{from} to {to}");
+        assert_eq!(compiled.asker().passage(&settings, &passage).decision, expected, "{from} to {to}");
     }
 }
 

@@ -72,8 +72,8 @@ pub(super) struct Case<'a> {
     ruleset: Ruleset,
     cluster: Cluster,
     settings: Settings,
-    /// A workload's interface that nobody announced.
-    stranger: InterfaceName,
+    /// Workloads' interfaces that nobody announced, one of each prefix.
+    strangers: Vec<InterfaceName>,
     world: &'a World,
     what: String,
 }
@@ -83,11 +83,11 @@ impl<'a> Case<'a> {
         // An object under a key of another kind is absent.
         let usable = world.objects.iter().filter(|(key, value)| key.kind() == value.kind()).map(|(_, value)| &**value);
         let cluster = Cluster::new(usable)
-            .with_settings(subject.settings)
+            .with_settings(subject.settings.clone())
             .with_failsafes(subject.failsafes.clone())
             .with_interfaces(HOST, world.interfaces.clone())
             .with_slices(world.slices.values().cloned());
-        Self { ruleset, cluster, settings: subject.settings, stranger: subject.workload("99"), world, what }
+        Self { ruleset, cluster, settings: subject.settings.clone(), strangers: subject.strangers(), world, what }
     }
 
     /// One random flow on every way: from and to endpoints, the host and its interfaces; and of others.
@@ -157,15 +157,21 @@ impl<'a> Case<'a> {
         let mark = generator.random.bits() as u32;
         let ct_state = generator.random.pick(&[CtState::NEW, CtState::ESTABLISHED, CtState::INVALID]);
         let packet = |iif, oif, ct_state| Packet { iif, oif, ct_state, mark, ..Packet::new(flow) };
-        let (stranger, new) = (Some(self.stranger), CtState::NEW);
-        let (near, far) = (Some(uplink(0)), Some(uplink(1)));
+        let (near, far, new) = (Some(uplink(0)), Some(uplink(1)), CtState::NEW);
         let unknown = "an unknown workload interface is cut off";
-        self.go(&THROUGH, packet(stranger, near, new), flow, Decision::Deny, unknown);
-        self.go(&THROUGH, packet(near, stranger, new), flow, Decision::Deny, unknown);
         // Whoever looks for neighbours is heard.
         let discovery = flow.protocol == ICMPV6 && matches!(flow.icmp, Some((130..=133 | 135 | 136, _)));
         let heard = if discovery { Decision::Allow } else { Decision::Deny };
-        self.go(&TO_HOST, packet(stranger, None, new), flow, heard, unknown);
+        for stranger in self.strangers.iter().copied() {
+            self.go(&THROUGH, packet(Some(stranger), near, new), flow, Decision::Deny, unknown);
+            self.go(&THROUGH, packet(near, Some(stranger), new), flow, Decision::Deny, unknown);
+            self.go(&TO_HOST, packet(Some(stranger), None, new), flow, heard, unknown);
+            let (from, to) = (Place::Interface(stranger), Place::Interface(uplink(0)));
+            for (from, to) in [(from, to), (to, from)] {
+                let passage = Passage { from, to, arriving: flow, flow, state: ConnState::New };
+                assert_eq!(self.cluster.passage(HOST, &passage), Decision::Deny, "{unknown} by the specification");
+            }
+        }
         if self.world.objects.keys().any(|key| matches!(key.kind(), Kind::HostEndpoint | Kind::BgpConfiguration)) {
             return;
         }

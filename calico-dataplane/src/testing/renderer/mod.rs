@@ -28,10 +28,8 @@ use story::Story;
 pub struct Subject<'a> {
     /// Makes a renderer that knows of nothing active.
     pub make: &'a dyn Fn() -> Box<dyn PolicyRenderer>,
-    /// How it knows workload interfaces by their names; at most 13 bytes, so that the suite can make names of it. The suite also uses
-    /// `eth0` and `eth1` as the host's own interfaces.
-    pub workload_prefix: InterfaceName,
-    /// How it is set up, in the words of the specification.
+    /// How it is set up, in the words of the specification. Prefixes of workload interfaces, at least one, have 13 bytes at most, so that
+    /// the suite can make names of them. The suite also uses `eth0` and `eth1` as the host's own interfaces.
     pub settings: Settings,
     /// Its fail-safe ports.
     pub failsafes: Failsafes,
@@ -49,7 +47,6 @@ pub struct Subject<'a> {
 ///
 /// suite(&Subject {
 ///     make: &|| Box::new(Renderer::new(RenderConfig::default())),
-///     workload_prefix: InterfaceName::CALI,
 ///     settings: Settings::default(),
 ///     failsafes: Failsafes::default(),
 ///     seeds: 0..8,
@@ -76,8 +73,15 @@ pub fn suite(subject: &Subject<'_>) {
 }
 
 impl Subject<'_> {
+    /// The name of a workload's interface. Each has one of the prefixes for ever.
     fn workload(&self, rest: &str) -> InterfaceName {
-        format!("{}{rest}", self.workload_prefix).parse().unwrap()
+        let prefixes = self.settings.workload_prefixes.iter();
+        let number: usize = rest.bytes().map(usize::from).sum();
+        format!("{}{rest}", prefixes.cycle().nth(number).unwrap()).parse().unwrap()
+    }
+
+    fn strangers(&self) -> Vec<InterfaceName> {
+        self.settings.workload_prefixes.iter().map(|prefix| format!("{prefix}99").parse().unwrap()).collect()
     }
 }
 

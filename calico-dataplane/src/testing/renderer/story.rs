@@ -72,11 +72,14 @@ impl<'a> Story<'a> {
         let single = Follower::new(subject);
         let world = generator.world(0);
         let skeleton = single.renderer.skeleton();
-        let config = ReconcileConfig { workload_prefixes: vec![subject.workload_prefix], ..ReconcileConfig::default() };
+        let config = ReconcileConfig {
+            workload_prefixes: subject.settings.workload_prefixes.clone(),
+            ..ReconcileConfig::default()
+        };
         let mut machine = Reconciler::new(skeleton.clone(), config);
         machine.set_in_sync();
         let host = Recording::new();
-        let mut graph = Graph::new(HOST).with_workload_prefixes(vec![subject.workload_prefix]);
+        let mut graph = Graph::new(HOST).with_workload_prefixes(subject.settings.workload_prefixes.clone());
         World::default().changes_to(&world).iter().for_each(|change| tell(&mut graph, change));
         Self {
             subject,
@@ -268,7 +271,7 @@ impl<'a> Story<'a> {
     /// Another graph hears of the objects as they are now only, in another order and in other flushes.
     pub(super) fn compare_with_a_fresh_start(&mut self) {
         let mut fresh = Follower::new(self.subject);
-        let mut graph = Graph::new(HOST).with_workload_prefixes(vec![self.subject.workload_prefix]);
+        let mut graph = Graph::new(HOST).with_workload_prefixes(self.subject.settings.workload_prefixes.clone());
         let mut changes = World::default().changes_to(&self.world);
         self.generator.random.shuffle(&mut changes);
         for change in &changes {

@@ -86,7 +86,6 @@ fn sound_with<T: Default>(config: RenderConfig) -> Broken<T> {
 fn run<T: 'static>(make: fn() -> Broken<T>, seeds: Range<u64>) {
     suite(&Subject {
         make: &|| Box::new(make()),
-        workload_prefix: InterfaceName::CALI,
         settings: Settings::default(),
         failsafes: Failsafes::default(),
         seeds,

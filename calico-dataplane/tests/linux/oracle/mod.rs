@@ -185,7 +185,7 @@ fn tell(node: &mut Node, change: &Change) {
 
 fn subject<'a>(world: &testing::World, node: &'a Node, settings: verdict::Settings) -> World<'a> {
     let cluster = Cluster::new(world.objects.values().map(|object| &**object))
-        .with_settings(settings.host)
+        .with_settings(settings.host.clone())
         .with_failsafes(settings.failsafes.clone())
         .with_interfaces(HOST, world.interfaces.clone())
         .with_slices(world.slices.values().cloned());

@@ -99,11 +99,13 @@ fn port(port: &FailsafePort) -> String {
 impl HostSettings {
     pub(super) fn of(picture: &Picture) -> Self {
         let mut settings = Self::default();
+        let mut common = Settings::default();
+        // The same for all hosts: one graph knows the workloads of all.
+        common.host.workload_prefixes = prefixes(picture);
         if let Some(spec) = default_of(picture) {
-            let mut common = Settings::default();
             settings.give(SINGLE_NAME, spec, &mut common);
-            settings.common = Arc::new(common);
         }
+        settings.common = Arc::new(common);
         for (key, resource) in &picture.resources {
             let Resource::FelixConfiguration(object) = &**resource else { continue };
             let name = key.name().unwrap_or_default();
