@@ -7,7 +7,7 @@ use calico_core::net::Family;
 use calico_core::table::{RateLimit, Reject, Verdict};
 
 use super::uapi::{LIST_ITEM, data};
-use crate::netlink::wire::{Writer, attributes, find, read_text};
+use crate::netlink::wire::{Writer, attributes, find, read_be32, read_text};
 
 const NAME: u16 = 1;
 const BODY: u16 = 2;
@@ -359,6 +359,18 @@ pub(crate) fn target(expressions: &[u8]) -> Option<&str> {
     let verdict = find(find(find(last, BODY)?, 2)?, data::VERDICT)?;
     find(verdict, data::VERDICT_CHAIN).and_then(read_text)
 }
+
+/// The name of the anonymous map by which a listed rule leads on, by its last expression.
+pub(crate) fn anonymous_map(expressions: &[u8]) -> Option<&str> {
+    let (_, last) = attributes(expressions).last()?;
+    find(last, NAME).and_then(read_text).filter(|name| *name == "lookup")?;
+    let lookup = find(last, BODY)?;
+    find(lookup, 3).and_then(read_be32).filter(|register| *register == VERDICT_REGISTER)?;
+    find(lookup, 1).and_then(read_text).filter(|name| name.starts_with(ANONYMOUS_MAP))
+}
+
+/// Of a map that belongs to its rule, as `nft` has it; the kernel puts a number behind.
+const ANONYMOUS_MAP: &str = "__map";
 
 /// `NFPROTO_IPV4`, `NFPROTO_IPV6`.
 pub(crate) const fn family_number(family: Family) -> u8 {

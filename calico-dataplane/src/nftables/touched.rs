@@ -21,6 +21,8 @@ pub(crate) struct Touched {
     pub(crate) sets: BTreeSet<SetName>,
     /// Tables in which a chain may have lost its name.
     pub(crate) renamed: BTreeSet<Table>,
+    /// Chains that may have been given their name.
+    pub(crate) named: BTreeSet<ChainName>,
 }
 
 /// How much of what is ours a notification is about.
@@ -48,6 +50,7 @@ impl Touched {
         match message.kind {
             uapi::NEW_CHAIN => {
                 self.renamed.insert(table);
+                self.named.extend(chain(chain::NAME));
                 self.chains.extend(chain(chain::NAME));
             }
             uapi::DEL_CHAIN | uapi::DESTROY_CHAIN => self.chains.extend(chain(chain::NAME)),
@@ -109,6 +112,7 @@ mod tests {
             assert_eq!(noted(&mut touched, kind, 1, &texts), expected, "{kind:#x}");
             assert_eq!(touched.chains, chains.into_iter().map(chain_name).collect(), "{kind:#x}");
             assert_eq!(touched.sets, sets.into_iter().map(set_name).collect(), "{kind:#x}");
+            assert_eq!(!touched.named.is_empty(), kind == uapi::NEW_CHAIN, "{kind:#x}");
             assert_eq!(touched.renamed.contains(&Table::Inet), kind == uapi::NEW_CHAIN, "{kind:#x}");
         }
         // A family of which we have no table.

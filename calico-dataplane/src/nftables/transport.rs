@@ -136,7 +136,7 @@ impl Ruleset {
     }
 
     /// Reads the named objects; none where others may have been touched as well. Who renames a chain takes along whatever leads to it, of
-    /// which nothing is told: so a known one is missing, or an unknown one is led to.
+    /// which nothing is told: so a known one is missing, or one that is led to may have been given its name.
     pub(crate) fn look_at(&mut self, touched: &Touched) -> Result<Option<ObservedObjects>, DataplaneError> {
         let mut seen = ObservedObjects::default();
         for table in Table::ALL {
@@ -152,7 +152,8 @@ impl Ruleset {
             for name in touched.chains.iter().filter(|name| name.table() == table) {
                 let found = self.chain(name)?;
                 let found = self.with_rules(found)?.remove(name);
-                if found.as_ref().is_some_and(|found| found.is_led_to && !self.known.contains(name)) {
+                let is_new = touched.named.contains(name) || !self.known.contains(name);
+                if is_new && found.as_ref().is_some_and(|found| found.is_led_to) {
                     return Ok(None);
                 }
                 if found.is_none() {
@@ -234,6 +235,11 @@ impl Ruleset {
             let rules = self.socket.dump(uapi::GET_RULE, request, collect);
             chains.take_rules(rules.map_err(kernel("list the rules of chain", &name))?);
         }
+        for map in chains.take_maps() {
+            let elements = absent_or(self.list_elements(map.chain.table(), &map.name).map(Some));
+            let elements = elements.map_err(kernel("list a map of a rule of chain", &map.chain))?;
+            chains.add_map(&map, elements.and_then(|elements| elements.target()));
+        }
         Ok(chains.finish())
     }
 
@@ -266,16 +272,20 @@ impl Ruleset {
     }
 
     fn elements(&mut self, decl: &SetDecl) -> Result<Option<BTreeSet<Element>>, DataplaneError> {
+        let elements = self.list_elements(decl.name.table(), decl.name.as_str());
+        elements.map(|elements| elements.observe(decl)).map_err(kernel("list the elements of set", &decl.name))
+    }
+
+    fn list_elements(&mut self, table: Table, set: &str) -> io::Result<Elements> {
         let request = |w: &mut Writer| {
-            header(w, decl.name.table());
+            header(w, table);
             w.text(element::LIST_TABLE, TABLE);
-            w.text(element::LIST_SET, decl.name.as_str());
+            w.text(element::LIST_SET, set);
         };
         let collect = |elements: &mut Elements, message: Message<'_>| {
             elements.add(message.body);
         };
-        let elements = self.socket.dump(uapi::GET_ELEMENT, request, collect);
-        elements.map(|elements| elements.observe(decl)).map_err(kernel("list the elements of set", &decl.name))
+        self.socket.dump(uapi::GET_ELEMENT, request, collect)
     }
 
     /// Flags of a table, if it is there.

@@ -3,7 +3,7 @@
 //! Type 0 is the comment that `nft list` shows; `nft` skips types that it does not know, and so there is room for ours: the
 //! fingerprint of the chain, the rule's place in it and the number of rules there, and a hash of the name of the chain that it leads to. A
 //! chain is unchanged if each of its rules carries the same fingerprint, its own place and the right number, and leads where it did: who
-//! renames a chain takes along what leads there. (Chains have user data too, but the kernel takes it at creation
+//! renames a chain takes along what leads there. Of a verdict by port, the names are in a map that the kernel lists apart from the rule. (Chains have user data too, but the kernel takes it at creation
 //! only, and a chain is replaced in place.) A chain without rules needs nothing: its whole content is seen.
 
 use calico_core::table::Fingerprint;
@@ -31,16 +31,27 @@ pub(crate) struct Seal {
     pub(crate) target: Target,
 }
 
-/// A hash of the name of the chain that a rule leads to; zero if to none.
+/// A hash of the names of the chains that a rule leads to; zero if to none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Target(u32);
 
 impl Target {
     pub(crate) fn of(name: Option<&str>) -> Self {
-        // FNV-1a.
-        let hash = |hash: u32, byte: &u8| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193);
-        Self(name.map_or(0, |name| name.as_bytes().iter().fold(0x811c_9dc5, hash)))
+        Self(name.map_or(0, |name| hash(BASIS, name)))
     }
+
+    /// Of a map: where its keys lead (none: to no chain), in their order.
+    pub(crate) fn of_map<'a>(names: impl IntoIterator<Item = Option<&'a str>>) -> Self {
+        // No name holds a zero.
+        Self(names.into_iter().fold(BASIS, |found, name| hash(hash(found, name.unwrap_or_default()), "\0")))
+    }
+}
+
+/// FNV-1a.
+const BASIS: u32 = 0x811c_9dc5;
+
+fn hash(from: u32, text: &str) -> u32 {
+    text.bytes().fold(from, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193))
 }
 
 /// Writes the user data of a rule.

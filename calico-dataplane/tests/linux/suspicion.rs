@@ -143,7 +143,9 @@ fn only_what_others_touched_is_read_and_made_right() {
             ));
             let news = heard(&mut driver).await;
             let looked = steps(&mut driver).await.iter().any(|step| matches!(step, Step::Looked));
-            let listed: BTreeSet<String> = record_listed().into_iter().collect();
+            // A map without a name of its own is part of its rule.
+            let listed = record_listed().into_iter().filter(|name| !name.starts_with("__map"));
+            let listed: BTreeSet<String> = listed.collect();
             match read {
                 Some(read) => {
                     assert!(matches!(news, HostChange::Objects(_)) && !looked, "{commands}: {news:?}");

@@ -8,7 +8,7 @@ use super::attributes_of;
 use crate::ObservedChain;
 use crate::netlink::wire::{find, read_be32, read_text};
 use crate::nftables::encode::{hook_number, type_name};
-use crate::nftables::expression::target;
+use crate::nftables::expression::{anonymous_map, target};
 use crate::nftables::uapi::{TABLE, chain, rule};
 use crate::nftables::userdata::{Seal, Target, read_seal};
 
@@ -17,6 +17,16 @@ use crate::nftables::userdata::{Seal, Target, read_seal};
 pub(crate) struct Chains {
     found: BTreeMap<ChainName, Found>,
     rules: BTreeMap<ChainName, Vec<Option<Seal>>>,
+    maps: Vec<LeadingMap>,
+}
+
+/// A map that belongs to a rule, whose elements say where that leads.
+#[derive(Debug)]
+pub(crate) struct LeadingMap {
+    pub(crate) chain: ChainName,
+    pub(crate) name: String,
+    /// Place of the rule.
+    index: usize,
 }
 
 /// A chain as listed.
@@ -57,10 +67,32 @@ impl Chains {
     pub(crate) fn add_rule(&mut self, body: &[u8]) -> Option<()> {
         let (table, attributes) = attributes_of(body)?;
         let name = named(table, attributes, rule::TABLE, rule::CHAIN)?;
-        let leads = Target::of(find(attributes, rule::EXPRESSIONS).and_then(target));
-        let seal = find(attributes, rule::USERDATA).and_then(read_seal).filter(|seal| seal.target == leads);
-        self.rules.entry(name).or_default().push(seal);
+        let expressions = find(attributes, rule::EXPRESSIONS);
+        let seal = find(attributes, rule::USERDATA).and_then(read_seal);
+        let rules = self.rules.entry(name.clone()).or_default();
+        match expressions.and_then(anonymous_map) {
+            Some(map) if seal.is_some() => {
+                self.maps.push(LeadingMap { chain: name, name: map.to_owned(), index: rules.len() });
+                rules.push(seal);
+            }
+            _ => {
+                let leads = Target::of(expressions.and_then(target));
+                rules.push(seal.filter(|seal| seal.target == leads));
+            }
+        }
         Some(())
+    }
+
+    /// The maps whose elements are to be read before this is finished.
+    pub(crate) fn take_maps(&mut self) -> Vec<LeadingMap> {
+        std::mem::take(&mut self.maps)
+    }
+
+    /// Takes note of where a map leads (none: to what we could not have named, or it is gone).
+    pub(crate) fn add_map(&mut self, map: &LeadingMap, leads: Option<Target>) {
+        if let Some(seal) = self.rules.get_mut(&map.chain).and_then(|rules| rules.get_mut(map.index)) {
+            *seal = seal.filter(|seal| Some(seal.target) == leads);
+        }
     }
 
     pub(crate) fn names(&self) -> Vec<ChainName> {
@@ -70,6 +102,7 @@ impl Chains {
     /// Takes over the rules of chains that another collection listed.
     pub(crate) fn take_rules(&mut self, other: Self) {
         self.rules.extend(other.rules);
+        self.maps.extend(other.maps);
     }
 
     pub(crate) fn finish(mut self) -> BTreeMap<ChainName, ChainListing> {

@@ -9,6 +9,7 @@ use super::attributes_of;
 use crate::netlink::wire::{attributes, find, read_be32, read_text};
 use crate::nftables::key::{cidr_between, read_address, read_key};
 use crate::nftables::uapi::{LIST_ITEM, data, element};
+use crate::nftables::userdata::Target;
 
 /// Collects the elements of one set, as octets until the declaration gives them meaning.
 #[derive(Debug, Default)]
@@ -33,6 +34,17 @@ impl Elements {
         let list = find(body, element::LIST_ELEMENTS)?;
         self.0.extend(attributes(list).filter(|(kind, _)| *kind == LIST_ITEM).filter_map(|(_, item)| raw(table, item)));
         Some(())
+    }
+
+    /// Where they lead, as those of a map that belongs to a rule; none if to what we could not have named.
+    pub(crate) fn target(&self) -> Option<Target> {
+        let mut verdicts = Vec::new();
+        for raw in self.0.iter().filter(|raw| !raw.end) {
+            let Some(RawData::Verdict(Some(verdict))) = &raw.data else { return None };
+            verdicts.push((&raw.key, verdict.target().map(ChainName::as_str)));
+        }
+        verdicts.sort_unstable();
+        Some(Target::of_map(verdicts.into_iter().map(|(_, name)| name)))
     }
 
     /// The elements; none if any of them is nothing that we would write, which makes the whole set foreign.

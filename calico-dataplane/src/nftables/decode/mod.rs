@@ -37,6 +37,13 @@ pub(crate) fn decode_any(bytes: &[u8]) {
         sets.add(message.body);
         let _ = is_ours(message.body);
     }
+    for map in chains.take_maps() {
+        let mut elements = Elements::default();
+        for message in crate::netlink::wire::messages(bytes) {
+            elements.add(message.body);
+        }
+        chains.add_map(&map, elements.target());
+    }
     let _ = chains.finish();
     for decl in sets.finish().into_values().flatten() {
         let mut elements = Elements::default();

@@ -5,9 +5,9 @@ use calico_core::table::{Datum, Delta, Element, ElementDelta, FieldType, SetDecl
 use proptest::prelude::*;
 
 use super::*;
-use crate::netlink::wire::messages;
+use crate::netlink::wire::{find, messages, read_text};
 use crate::nftables::encode::{Dialect, encode};
-use crate::nftables::uapi::{NEW_CHAIN, NEW_ELEMENT, NEW_RULE, NEW_SET};
+use crate::nftables::uapi::{NEW_CHAIN, NEW_ELEMENT, NEW_RULE, NEW_SET, element};
 use crate::testing::sample::{self, set_name};
 
 fn encoded(delta: &Delta) -> Vec<u8> {
@@ -20,13 +20,19 @@ fn reads_what_the_encoder_writes() {
     let bytes = encoded(&sample::delta());
     let mut chains = Chains::default();
     let mut sets = Sets::default();
+    // Those of the maps of a rule stand before it.
+    let mut elements = Elements::default();
     for message in messages(&bytes) {
         match message.kind {
             NEW_CHAIN => chains.add_chain(message.body),
             NEW_RULE => chains.add_rule(message.body),
             NEW_SET => sets.add(message.body),
+            NEW_ELEMENT if leads_by_map(message.body) => elements.add(message.body),
             _ => None,
         };
+        for map in chains.take_maps() {
+            chains.add_map(&map, std::mem::take(&mut elements).target());
+        }
     }
     let chains = chains.finish();
     for chain in sample::chains() {
@@ -37,6 +43,11 @@ fn reads_what_the_encoder_writes() {
     let expected: BTreeMap<_, _> =
         sample::sets().into_iter().map(|(decl, _)| (decl.name.clone(), Some(decl))).collect();
     assert_eq!(sets.finish(), expected);
+}
+
+fn leads_by_map(body: &[u8]) -> bool {
+    let name = attributes_of(body).and_then(|(_, attributes)| find(attributes, element::LIST_SET)).and_then(read_text);
+    name.is_some_and(|name| name.starts_with("__map"))
 }
 
 fn written(decl: &SetDecl, elements: &BTreeSet<Element>) -> Option<BTreeSet<Element>> {

@@ -47,11 +47,23 @@ pub(super) fn rules<'a>(batch: &mut Batch<'a>, chain: &'a Chain) -> Result<(), D
             object: subject.to_string(),
             detail: "its conditions need more than 64 KiB".into(),
         })?;
-        let target = Target::of(rule.verdict.as_ref().and_then(Verdict::target).map(ChainName::as_str));
+        let target = target(rule.verdict.as_ref());
         let seal = Seal { fingerprint, index: u32::try_from(index).unwrap_or(u32::MAX), count, target };
         batch.rule(chain, index, &expressions, &userdata::write(rule.comment.as_deref(), seal));
     }
     Ok(())
+}
+
+/// Where a rule with this verdict leads.
+fn target(verdict: Option<&Verdict>) -> Target {
+    match verdict {
+        Some(Verdict::ByPort { verdicts, .. }) => {
+            let mut verdicts: Vec<_> = verdicts.iter().collect();
+            verdicts.sort_unstable_by_key(|(range, _)| PortRange::min(*range));
+            Target::of_map(verdicts.into_iter().map(|(_, verdict)| verdict.target().map(ChainName::as_str)))
+        }
+        other => Target::of(other.and_then(Verdict::target).map(ChainName::as_str)),
+    }
 }
 
 pub(super) struct RuleEncoder<'b, 'a> {
