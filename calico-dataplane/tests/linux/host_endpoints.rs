@@ -231,6 +231,70 @@ fn each_policy_is_asked_once_and_in_its_place() {
     .unwrap();
 }
 
+/// What leaves the cluster from an expected address; what stays in it, or comes from another address, keeps its mark.
+#[test]
+fn a_host_endpoint_marks_what_leaves_the_cluster() {
+    let (host, peer) = (scratch(), scratch());
+    host.run(|| {
+        attach(&peer);
+        run("ip", &format!("address add {BESIDE}/24 dev {UPLINK}"));
+        run("ip", &format!("route add {INSIDE}/32 via {PEER}"));
+        let chain = "type filter hook input priority 0; ip dscp 46 counter; ip dscp 0 counter;";
+        peer.run(|| {
+            run("ip", &format!("address add {INSIDE}/32 dev eth0"));
+            nft(&format!("table ip seen {{\n chain input {{ {chain} }}\n}}"));
+        })
+        .unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(marks(&peer));
+    })
+    .unwrap();
+}
+
+/// Another address of the host.
+const BESIDE: &str = "10.78.0.3";
+/// An address of a pool, behind the peer.
+const INSIDE: &str = "10.65.0.9";
+
+async fn marks(peer: &Netns) {
+    let heard = peer.run(|| UdpSocket::bind(("0.0.0.0", 5000)).unwrap()).unwrap();
+    heard.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+    let send = |from: &str, to: &str| {
+        UdpSocket::bind((from, 0)).unwrap().send_to(b"?", (to, 5000)).unwrap();
+        heard.recv(&mut [0; 1]).unwrap();
+    };
+    let seen = || {
+        let table = peer.run(|| run("nft", "list table ip seen")).unwrap();
+        let counts = table.lines().filter_map(|line| line.split("packets ").nth(1)?.split(' ').next()?.parse().ok());
+        counts.collect::<Vec<usize>>()
+    };
+    let mut host = Host::start(RenderConfig::default(), open()).await;
+    let open = || Directions { ingress: Arc::default(), egress: stack(&["open"], DefaultAction::Deny) };
+    let endpoint = ActiveHostEndpoint {
+        dscp: vec![(HERE.parse().unwrap(), 46)],
+        interfaces: HostInterfaces::Named(vec![UPLINK.parse().unwrap()]),
+        untracked: Directions::default(),
+        pre_dnat: Arc::default(),
+        normal: open(),
+        forward: Directions::default(),
+    };
+    let network = Network { pools: vec!["10.65.0.0/16".parse().unwrap()], ..Network::default() };
+    host.tell(&[
+        policy_event("open", vec![], vec![rule(Action::Allow)]),
+        host_event("uplink", endpoint),
+        Event::NetworkSet(Arc::new(network)),
+    ])
+    .await;
+    send(HERE, PEER);
+    assert_eq!(seen(), [1, 0]);
+    send(HERE, INSIDE);
+    send(BESIDE, PEER);
+    assert_eq!(seen(), [1, 2]);
+    host.tell(&[Event::HostEndpointRemoved(host_id("uplink"))]).await;
+    send(HERE, PEER);
+    assert_eq!(seen(), [1, 3]);
+}
+
 async fn policies(peer: &Netns) {
     let traffic = Traffic::open(peer, &[FAILSAFE, 2001, 2002, 2003, 2004]);
     let mut host = Host::start(RenderConfig::default(), open()).await;
