@@ -73,13 +73,39 @@ fn table(status: &NodeStatus) -> String {
             }
         }
     }
+    add_endpoints(&mut text, status);
     text
+}
+
+/// Most endpoints that the page names.
+const ENDPOINTS: usize = 20;
+
+fn add_endpoints(text: &mut String, status: &NodeStatus) {
+    if status.endpoint_problems.is_empty() {
+        return;
+    }
+    text.push_str("\nNot as written, by endpoint:\n");
+    let shown = status.endpoint_problems.iter().take(ENDPOINTS);
+    let others = status.endpoints_with_problems.saturating_sub(shown.len());
+    for endpoint in shown {
+        let _ = writeln!(text, "  {}", endpoint.endpoint);
+        for problem in &endpoint.first {
+            let _ = writeln!(text, "    {problem}");
+        }
+        let more = endpoint.count.saturating_sub(endpoint.first.len());
+        if more > 0 {
+            let _ = writeln!(text, "    and {more} more");
+        }
+    }
+    if others > 0 {
+        let _ = writeln!(text, "  and {others} other endpoints (--output json names more)");
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use calico_cmd::control::PeerReport;
+    use calico_cmd::control::{EndpointProblems, PeerReport};
 
     #[test]
     fn reads_as_a_page() {
@@ -96,6 +122,12 @@ mod tests {
             dataplane_in_sync: false,
             dataplane_error: Some("route 10.0.0.1/32: no such device".into()),
             diagnostics: vec!["Tier(x): bad order".into()],
+            endpoint_problems: vec![EndpointProblems {
+                endpoint: "WorkloadEndpoint(default/pod)".into(),
+                count: 3,
+                first: vec!["Tier(x): bad order".into()],
+            }],
+            endpoints_with_problems: 1,
             notices: vec!["BGP: one route waits".into()],
             bgp: vec![PeerReport {
                 address: "192.0.2.1".into(),
@@ -126,8 +158,19 @@ Going on:
 
 Cannot be used:
   Tier(x): bad order
+
+Not as written, by endpoint:
+  WorkloadEndpoint(default/pod)
+    Tier(x): bad order
+    and 2 more
 ";
         assert_eq!(table(&status), page);
+
+        let crowd = vec![status.endpoint_problems[0].clone(); ENDPOINTS + 1];
+        let crowded = NodeStatus { endpoint_problems: crowd, endpoints_with_problems: 700, ..status.clone() };
+        let page = table(&crowded);
+        assert_eq!(page.matches("  WorkloadEndpoint(default/pod)\n").count(), ENDPOINTS);
+        assert!(page.ends_with("    and 2 more\n  and 680 other endpoints (--output json names more)\n"), "{page}");
 
         let reason = "datastore is unavailable: etcd list at http://192.0.2.9:2379: Connection refused";
         let (datastore, datastore_error) = (DatastoreState::Waiting, Some(reason.into()));

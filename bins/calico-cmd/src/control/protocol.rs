@@ -164,6 +164,13 @@ pub struct NodeStatus {
     pub dataplane_error: Option<String>,
     /// Objects that cannot be used, and why.
     pub diagnostics: Vec<String>,
+    /// Endpoints of this host of which something is not as written: of theirs, or of policies, tiers and profiles that apply to them. Sorted;
+    /// the first of them, where there are very many.
+    #[serde(default)]
+    pub endpoint_problems: Vec<EndpointProblems>,
+    /// How many such endpoints there are.
+    #[serde(default)]
+    pub endpoints_with_problems: usize,
     /// What goes on for longer than usual although nothing is wrong with what is wanted, and what ends it.
     #[serde(default)]
     pub notices: Vec<String>,
@@ -171,6 +178,18 @@ pub struct NodeStatus {
     pub bgp: Vec<PeerReport>,
     /// Routes learned by BGP that are in use.
     pub bgp_routes: usize,
+}
+
+/// What is not as written about one endpoint.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(clippy::exhaustive_structs, reason = "the wire shape, built with literals")]
+pub struct EndpointProblems {
+    /// The endpoint, as `WorkloadEndpoint(default/pod)`.
+    pub endpoint: String,
+    /// How many problems there are.
+    pub count: usize,
+    /// The first few, with the object that has them. Long ones are cut: they are whole in [`NodeStatus::diagnostics`].
+    pub first: Vec<String>,
 }
 
 /// Contact with the datastore.

@@ -8,6 +8,7 @@
 //! nothing; BGP starts only when the picture is complete (a speaker that announced half of our blocks would make its peers drop the other half); nothing is
 //! flushed on the way out.
 
+mod ailing;
 mod bgp_routes;
 mod denied;
 mod gate;

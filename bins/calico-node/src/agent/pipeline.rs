@@ -1,20 +1,23 @@
 //! From updates to desired state, without any I/O: the graph, the renderer, the BGP topology and what BGP learned, side by side.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::time::Duration;
 
 use calico_bgp::BgpEvent;
+use calico_cmd::control::EndpointProblems;
 use calico_core::bgp::{DesiredBgp, Topology};
 use calico_core::calc::{Abilities, Graph, Problem};
 use calico_core::flow::Flow;
 use calico_core::net::{Cidr, InterfaceList, InterfaceName};
 use calico_core::render::PolicyRenderer;
+use calico_core::resource::ResourceKey;
 use calico_core::table::{Delta, Route, RouteClass, RouteKey, RouteTableId, RouteTarget};
 use calico_core::update::Update;
 use calico_core::verdict::{ActiveState, Compiled, Settings};
 use calico_dataplane::denied::{DeniedConnections, Holding, Work};
 
+use super::ailing;
 use super::bgp_routes::{BLOCK_METRIC, BgpRoutes};
 
 /// All that this host decides. Every method returns how the desired state changes.
@@ -158,6 +161,11 @@ impl Pipeline {
 
     pub(super) fn diagnostics(&self) -> impl Iterator<Item = String> + '_ {
         self.graph.diagnostics().map(|(key, problem)| format!("{key}: {problem}"))
+    }
+
+    /// What is not as written, by endpoint, and of how many endpoints. Faults are of objects that could not be read.
+    pub(super) fn endpoint_problems(&self, faults: &BTreeMap<ResourceKey, String>) -> (Vec<EndpointProblems>, usize) {
+        ailing::endpoints(&self.graph, faults)
     }
 
     /// An address of one of our blocks that no workload has must not leave by the default route and come back: upstream's blackhole.

@@ -213,6 +213,7 @@ impl State {
     ) -> NodeStatus {
         let faults = self.faults.iter().map(|(key, reason)| format!("{key}: {reason}"));
         let failures = host.failures().map(|(object, reason)| format!("{object}: {reason}"));
+        let (endpoint_problems, endpoints_with_problems) = pipeline.endpoint_problems(&self.faults);
         NodeStatus {
             node: self.node.clone(),
             version: env!("CARGO_PKG_VERSION").into(),
@@ -230,6 +231,8 @@ impl State {
             dataplane_error: Some(failures.collect::<Vec<_>>().join("\n")).filter(|text| !text.is_empty()),
             datastore_error: self.unavailable(now).cloned(),
             diagnostics: faults.chain(pipeline.diagnostics()).collect(),
+            endpoint_problems,
+            endpoints_with_problems,
             notices: self.notices(host, bgp),
             bgp: bgp.map(|bgp| bgp.status().peers.iter().map(peer).collect()).unwrap_or_default(),
             bgp_routes: pipeline.bgp_routes(),

@@ -17,6 +17,7 @@ use tokio::task::JoinHandle;
 
 use super::*;
 
+mod ailing;
 mod denied;
 mod registered;
 mod told;
