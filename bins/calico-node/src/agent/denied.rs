@@ -40,20 +40,21 @@ impl Job {
 }
 
 impl Agent {
-    /// Begins what is to be done about connections, to be called when nothing is left to be written.
-    pub(super) fn end_denied(&mut self) {
+    /// Begins what is to be done about connections, to be called when nothing is left to be written. Answers whether something is now.
+    pub(super) fn end_denied(&mut self) -> bool {
         let holding = self.driver.state().holding();
         match self.pipeline.poll_denied(holding, self.state.start.elapsed()) {
             Some(Work::List(pick)) => self.job = Job::List(self.driver.connections(pick)),
             Some(Work::Route(asked)) => self.job = Job::Route(self.driver.ways(asked)),
             Some(Work::Bar { ended, over }) => {
-                // Written before anything more is asked for: the loop comes round at once.
                 let delta = self.pipeline.bar(&ended, &over);
                 self.driver.machine().desire(&delta);
+                return true;
             }
             Some(Work::End(names)) => self.job = Job::End(self.driver.end_connections(names)),
             None => {}
         }
+        false
     }
 
     pub(super) fn handle_done(&mut self, done: Done) {

@@ -188,7 +188,9 @@ impl Agent {
         let mut syncer = Syncer::start(Arc::clone(&self.store), scopes(&self.node), self.sync.clone());
         loop {
             self.carry_out().await;
-            self.end_denied();
+            if self.end_denied() {
+                continue;
+            }
             self.look_round();
             let wake = self.next_wake();
             tokio::select! {

@@ -4,6 +4,7 @@ use std::net::IpAddr;
 
 use calico_core::connection::Connection;
 use calico_core::flow::Flow;
+use calico_core::table::SetDecl;
 
 use super::*;
 
@@ -122,4 +123,30 @@ async fn what_a_host_endpoint_denies_ends_with_the_policy_and_after_a_flush() {
     kernel.flush_ruleset();
     kernel.track(begun);
     world.until("ended after the flush", |_| kernel.tracked().is_empty()).await;
+}
+
+/// How many connections of TCP may not be picked up in their middle.
+fn barred(kernel: &Recording) -> usize {
+    let of_set =
+        |(set, elements): (&SetDecl, _)| if set.name.as_str() == "ended4" { Iterator::count(elements) } else { 0 };
+    kernel.ruleset().sets().map(of_set).sum()
+}
+
+/// Nothing else happens then that would bring the loop round.
+#[tokio::test(start_paused = true)]
+async fn what_is_allowed_again_is_barred_no_longer() {
+    let kernel = Recording::new();
+    let world = world_with_pod(&kernel, MemoryStore::new()).await;
+    let mut begun = connection("10.9.0.1");
+    (begun.original.protocol, begun.reply.protocol) = (6, 6);
+    kernel.track(begun);
+    allow_from(&world, None).await;
+    world.until("ended", |_| kernel.tracked().is_empty()).await;
+    assert_eq!(barred(&kernel), 1);
+    tokio::time::sleep(Duration::from_secs(60)).await;
+
+    allow_from(&world, Some("10.9.0.0/24")).await;
+    world.until("settled", |status| status.dataplane_in_sync).await;
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    assert_eq!(barred(&kernel), 0);
 }
