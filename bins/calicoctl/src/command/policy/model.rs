@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use calico_core::calc::event::{ActiveHostEndpoint, EndpointId, HostInterfaces};
-use calico_core::calc::{Graph, Problem};
+use calico_core::calc::{Abilities, Graph, Problem};
 use calico_core::net::InterfaceName;
 use calico_core::resource::{DefaultAction, HostEndpointSpec, Kind, Resource, ResourceKey};
 use calico_core::update::Update;
@@ -38,7 +38,9 @@ impl Model {
     pub(super) fn of(picture: Picture) -> Self {
         let prefixes = hosts::prefixes(&picture);
         let beyond = hosts::no_workloads(&prefixes);
-        let mut graph = Graph::of_cluster().with_workload_prefixes(prefixes);
+        // Agents know services no better than what is described here: without their endpoints a condition on services is not understood.
+        let abilities = Abilities { services: !picture.slices.is_empty(), ..Abilities::default() };
+        let mut graph = Graph::of_cluster().with_workload_prefixes(prefixes).with_abilities(abilities);
         feed(&mut graph, &picture);
         let mut state = ActiveState::default();
         let mut compiled = Compiled::default();
