@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 use core::net::IpAddr;
 
 use super::Connection;
-use crate::calc::event::{ActiveRule, ActiveRules, EndpointId, Event, Member, SetId};
+use crate::calc::event::{ActiveRule, ActiveRules, Event, Member, SetId};
 use crate::net::Cidr;
 use crate::resource::Action;
 use crate::verdict::ActiveState;
@@ -33,6 +33,8 @@ pub enum Doubt {
 #[derive(Debug, Default)]
 pub struct Doubts {
     uses: BTreeMap<SetId, Uses>,
+    /// How many endpoints have an address.
+    owners: BTreeMap<Cidr, usize>,
     doubt: Option<Doubt>,
 }
 
@@ -87,20 +89,21 @@ impl Doubts {
             Event::ProfileSet { id, rules } => self.rules_changed(before.profiles.get(id), Some(rules)),
             Event::ProfileRemoved(id) => self.rules_changed(before.profiles.get(id), None),
             Event::EndpointSet { id, endpoint } => {
-                let Some(known) = before.endpoints.get(id) else { return };
+                let known = before.endpoints.get(id);
+                let shared = self.passed_on(known.map_or(&[], |known| &known.addresses), &endpoint.addresses);
+                let Some(known) = known else { return };
                 if known.ingress != endpoint.ingress || known.egress != endpoint.egress {
                     self.doubt_of(endpoint.addresses.iter().chain(&endpoint.allowed_sources).copied());
                 }
-                let lost = known.addresses.iter().filter(|address| !endpoint.addresses.contains(address));
-                self.doubt_of(lost.filter(|address| is_shared(before, id, address)).copied());
+                self.doubt_of(shared.into_iter());
                 let further = known.allowed_sources.iter().filter(|net| !endpoint.allowed_sources.contains(net));
                 self.doubt_of(further.copied());
             }
             // Its connections end with it, but those that another one may have with the same address.
             Event::EndpointRemoved(id) => {
                 let Some(known) = before.endpoints.get(id) else { return };
-                let lost = known.addresses.iter();
-                self.doubt_of(lost.filter(|address| is_shared(before, id, address)).copied());
+                let shared = self.passed_on(&known.addresses, &[]);
+                self.doubt_of(shared.into_iter());
                 self.doubt_of(known.allowed_sources.iter().copied());
             }
             // A new set is nobody's yet, as a new endpoint is, and one that goes was nobody's any more.
@@ -143,6 +146,22 @@ impl Doubts {
         }
     }
 
+    /// Takes in that an endpoint has other addresses; those that it has no more, and that another one has, too.
+    fn passed_on(&mut self, before: &[Cidr], after: &[Cidr]) -> Vec<Cidr> {
+        for address in after {
+            *self.owners.entry(*address).or_default() += 1;
+        }
+        for address in before {
+            let Some(count) = self.owners.get_mut(address) else { continue };
+            *count = count.saturating_sub(1);
+            if *count == 0 {
+                self.owners.remove(address);
+            }
+        }
+        let lost = before.iter().filter(|address| !after.contains(address));
+        lost.filter(|address| self.owners.contains_key(address)).copied().collect()
+    }
+
     /// Rules of a policy that is new decide for nobody before an endpoint has it.
     fn rules_changed(&mut self, before: Option<&Arc<ActiveRules>>, after: Option<&Arc<ActiveRules>>) {
         if before.zip(after).is_some_and(|(before, after)| before != after) {
@@ -166,11 +185,6 @@ impl Doubts {
             }
         }
     }
-}
-
-/// Whether another endpoint has an address, too.
-fn is_shared(state: &ActiveState, id: &EndpointId, address: &Cidr) -> bool {
-    state.endpoints.iter().any(|(other, endpoint)| other != id && endpoint.addresses.contains(address))
 }
 
 fn prefix(member: &Member) -> Cidr {

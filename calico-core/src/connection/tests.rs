@@ -229,6 +229,25 @@ fn a_stack_raises_doubt_of_its_own_endpoint_only() {
 }
 
 #[test]
+fn a_lost_address_is_in_doubt_where_another_endpoint_has_it() {
+    let (mut state, mut doubts) = (ActiveState::default(), Doubts::default());
+    let at = |number: u8, addresses: &[u8]| {
+        let Event::EndpointSet { id, endpoint } = endpoint(number) else { panic!("an endpoint is set") };
+        let addresses = addresses.iter().map(|last| Cidr::host([10, 65, 0, *last].into())).collect();
+        Event::EndpointSet { id, endpoint: Arc::new(ActiveEndpoint { addresses, ..(*endpoint).clone() }) }
+    };
+    let of = |last: u8| Some(Doubt::Of { hosts: [IpAddr::from([10, 65, 0, last])].into(), nets: Vec::new() });
+    // One may be given an address twice, and be told again.
+    let start = [at(1, &[1, 9, 9]), at(1, &[1, 9, 9]), at(2, &[9]), at(3, &[9, 8])];
+    assert_eq!(apply(&mut state, &mut doubts, start), None);
+    assert_eq!(apply(&mut state, &mut doubts, [at(1, &[9])]), None, "nobody else has it");
+    assert_eq!(apply(&mut state, &mut doubts, [at(1, &[1])]), of(9), "two others have it");
+    assert_eq!(apply(&mut state, &mut doubts, [Event::EndpointRemoved(pod(3))]), of(9), "another has it");
+    assert_eq!(apply(&mut state, &mut doubts, [Event::EndpointRemoved(pod(2))]), None, "it was the last");
+    assert_eq!(apply(&mut state, &mut doubts, [Event::EndpointRemoved(pod(2))]), None, "it is gone already");
+}
+
+#[test]
 fn connections_are_judged_by_their_translated_destination_and_not_where_the_host_itself_began() {
     let mut state = ActiveState::default();
     let allow_web = ActiveRule {
