@@ -31,7 +31,14 @@ impl Flow {
     pub const fn family(&self) -> Family {
         Family::of(self.source)
     }
+
+    /// Whether it is ICMPv6 of one of these types.
+    pub(crate) fn is_icmpv6(&self, types: &[u8]) -> bool {
+        self.protocol == ICMPV6 && self.icmp.is_some_and(|(icmp_type, _)| types.contains(&icmp_type))
+    }
 }
+
+const ICMPV6: u8 = 58;
 
 /// One packet on its way through one host: the question that a host decides. Policy sees the addresses before destination NAT only where it
 /// says so (`preDNAT`).

@@ -8,7 +8,7 @@ use core::net::IpAddr;
 use super::Connection;
 use crate::calc::event::EndpointId;
 use crate::flow::{ConnState, Decision, Flow, Passage, Place};
-use crate::net::{Cidr, InterfaceName};
+use crate::net::{Cidr, DISCOVERY, InterfaceName};
 use crate::verdict::{Asker, Compiled, Settings};
 
 /// A way that a host is asked for: to an address, from one of its own (or from anybody's).
@@ -86,8 +86,8 @@ impl<'a> Judge<'a> {
     /// [module](super) for what is taken for possible.
     pub fn denies(&mut self, connection: &Connection) -> bool {
         let flow = connection.at_policy();
-        // What belongs to another falls with that one. Neighbour discovery is never judged by policy.
-        if connection.master.is_some() || is_neighbor_discovery(&flow) {
+        // What belongs to another falls with that one. Neighbour discovery is no connection, whoever says so.
+        if connection.master.is_some() || flow.is_icmpv6(&DISCOVERY) {
             return false;
         }
         let (from, to) = self.sides(connection);
@@ -194,8 +194,4 @@ impl<'a> Judge<'a> {
 /// Whether what is sent to an address reaches the host itself, beside others.
 fn is_for_many(address: IpAddr) -> bool {
     address.is_multicast() || address == IpAddr::V4(core::net::Ipv4Addr::BROADCAST)
-}
-
-fn is_neighbor_discovery(flow: &Flow) -> bool {
-    flow.protocol == 58 && matches!(flow.icmp, Some((130..=137, _)))
 }

@@ -75,7 +75,7 @@ impl Failsafes {
     /// Whether no policy has a say about a flow to (ingress) or from (egress) the host: it goes to a fail-safe port, or finds neighbours
     /// (upstream polices that, too: then no fail-safe port is reached over IPv6 once the host forgot its neighbours).
     pub fn admits(&self, direction: PolicyType, flow: &Flow) -> bool {
-        if flow.protocol == ICMPV6 && flow.icmp.is_some_and(|(icmp_type, _)| DISCOVERY.contains(&icmp_type)) {
+        if flow.is_icmpv6(&DISCOVERY) {
             return true;
         }
         let (ports, peer) = match direction {
@@ -96,11 +96,14 @@ impl Failsafes {
     }
 }
 
-const ICMPV6: u8 = 58;
-
 /// Types of ICMPv6 by which a host finds routers and neighbours (RFC 4861) and tells which groups it listens to, without which a switch
 /// does not hand it their questions (RFC 2710, RFC 3810). None of them is routed.
+/// Linux tracks no connection of these (`nf_conntrack_icmpv6`), nor of redirects (137), which can begin none.
 pub(crate) const DISCOVERY: [u8; 8] = [130, 131, 132, 133, 134, 135, 136, 143];
+
+/// Those that a workload may send to its host whatever its policy: without them it finds no IPv6 gateway. Upstream's list: a workload is no
+/// router (134), and its newer reports of groups (143) are left to policy.
+pub(crate) const WORKLOAD_DISCOVERY: [u8; 6] = [130, 131, 132, 133, 135, 136];
 
 /// Upstream's defaults: SSH, DHCP, DNS, BGP, etcd (both generations), Typha and the Kubernetes API.
 impl Default for Failsafes {

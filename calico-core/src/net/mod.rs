@@ -32,7 +32,7 @@ mod protocol;
 pub use asn::AsNumber;
 pub use cidr::{Cidr, CidrError, Family};
 pub use dscp::{Dscp, DscpError};
-pub(crate) use failsafe::DISCOVERY;
+pub(crate) use failsafe::{DISCOVERY, WORKLOAD_DISCOVERY};
 pub use failsafe::{FailsafeError, FailsafePort, Failsafes};
 pub use interface::{InterfaceName, InterfaceNameError};
 pub use interface_list::{InterfaceList, InterfaceListError};

@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use super::names::{FROM_WORKLOAD, TO_WORKLOAD};
 use super::words::{accept, base, chain, deny, established, goto, lookup, protocol, starts};
 use super::{EndpointToHost, RenderConfig, arp, ended, floating, hosts, network, qos};
-use crate::net::{Family, PortRange};
+use crate::net::{Family, PortRange, WORKLOAD_DISCOVERY};
 use crate::table::{Chain, CtState, Delta, Field, FieldType, Hook, Match, Rule, SetDecl, SetKind, SetName};
 
 /// Set of (interface, IPv4 or IPv6 source address) that workloads may use.
@@ -105,9 +105,9 @@ fn conntrack(config: &RenderConfig) -> Vec<Rule> {
     rules
 }
 
-/// Without it no workload finds its IPv6 gateway (upstream's list: multicast listeners, router and neighbour solicitation).
+/// Whatever else is dropped, it is heard.
 fn neighbor_discovery(condition: Option<Match>) -> impl Iterator<Item = Rule> {
-    [130, 131, 132, 133, 135, 136].into_iter().map(move |icmp_type| {
+    WORKLOAD_DISCOVERY.into_iter().map(move |icmp_type| {
         let icmp = Match::Icmp { family: Family::V6, icmp_type, code: None, negated: false };
         accept(condition.clone().into_iter().chain([icmp]).collect())
     })

@@ -195,7 +195,8 @@ const fn is_policed(from: End<'_>, to: End<'_>) -> bool {
     }
 }
 
-/// Upstream's list: multicast listeners, router and neighbour solicitation and advertisement.
+/// Upstream's list: multicast listeners, router and neighbour solicitation and advertisement. Written out here on purpose: whoever is compared
+/// with this must not have it from the same constant.
 const fn is_neighbor_discovery(flow: &Flow) -> bool {
     flow.protocol == 58 && matches!(flow.icmp, Some((130..=133 | 135 | 136, _)))
 }

@@ -10,6 +10,7 @@ use super::passage::{End, Evaluator, HostEndpoint, PassageVerdict, Settings, Sta
 use super::step::{Encapsulation, Step, Verdict};
 use crate::calc::event::EndpointId;
 use crate::flow::{ConnState, Decision, Flow, Passage, Place};
+use crate::net::WORKLOAD_DISCOVERY;
 use crate::render::EndpointToHost;
 use crate::resource::{PolicyType, ResourceKey};
 use crate::spec;
@@ -245,8 +246,7 @@ impl<'e, 'p, 'a, E: Evaluator<'a>> Way<'e, 'p, E> {
         self.told((None, PolicyType::Ingress, Stage::Forwarding), denied(Step::ServiceLoop))
     }
 
-    /// The workload whose host hears it in any case, even if it is unknown. Upstream's list: multicast listeners, router and neighbour
-    /// solicitation and advertisement.
+    /// The workload whose host hears it in any case, even if it is unknown.
     fn neighbor_discovery(&self) -> Option<Asked> {
         let Passage { from, to, flow, .. } = *self.passage;
         let endpoint = match from {
@@ -264,10 +264,9 @@ impl<'e, 'p, 'a, E: Evaluator<'a>> Way<'e, 'p, E> {
     }
 }
 
-/// What a workload may say to its host whatever its policy. Upstream's list: multicast listeners, router and neighbour solicitation and
-/// advertisement.
-pub(super) const fn is_neighbor_discovery(flow: &Flow) -> bool {
-    flow.protocol == ICMPV6 && matches!(flow.icmp, Some((130..=133 | 135 | 136, _)))
+/// What a workload may say to its host whatever its policy.
+pub(super) fn is_neighbor_discovery(flow: &Flow) -> bool {
+    flow.is_icmpv6(&WORKLOAD_DISCOVERY)
 }
 
 /// What a workload must not send.
@@ -291,4 +290,3 @@ pub(super) fn denied(step: Step) -> Verdict {
 
 const UDP: u8 = 17;
 const IPIP: u8 = 4;
-const ICMPV6: u8 = 58;
