@@ -5,7 +5,6 @@ use alloc::vec::Vec;
 use core::net::IpAddr;
 
 use crate::net::{Family, InterfaceName};
-use crate::render::EndpointToHost;
 use crate::resource::ResourceKey;
 
 /// A flow by its addresses, protocol and ports.
@@ -104,6 +103,19 @@ pub enum Party<'a> {
     Host(&'a str),
     /// Anything else.
     Outside,
+}
+
+/// Default endpoint-to-host action.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[expect(clippy::exhaustive_enums, reason = "the parameter has these three values")]
+pub enum EndpointToHost {
+    /// Drop.
+    #[default]
+    Drop,
+    /// Leave it to other rules of the host.
+    Return,
+    /// Accept. As nf_tables ends only its own base chain on `accept`, this is the same as [`Self::Return`].
+    Accept,
 }
 
 /// Settings of hosts that decide about flows, with upstream's defaults.

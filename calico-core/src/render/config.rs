@@ -6,6 +6,7 @@ use alloc::vec::Vec;
 use core::str::FromStr;
 
 use super::nat::NatConfig;
+use crate::flow::EndpointToHost;
 use crate::net::{Failsafes, InterfaceName};
 use crate::spec;
 use crate::verdict::Settings;
@@ -58,19 +59,6 @@ pub struct RenderConfig {
     pub rp_filter: u8,
     /// Whether this host speaks IPv6, so that the IPv6 settings of interfaces exist.
     pub ipv6: bool,
-}
-
-/// Default endpoint-to-host action.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-#[expect(clippy::exhaustive_enums, reason = "the parameter has these three values")]
-pub enum EndpointToHost {
-    /// Drop.
-    #[default]
-    Drop,
-    /// Leave it to other rules of the host.
-    Return,
-    /// Accept. As nf_tables ends only its own base chain on `accept`, this is the same as [`Self::Return`].
-    Accept,
 }
 
 /// What becomes of a packet to a service that nobody translated, and that would come back to this host for ever.

@@ -90,15 +90,14 @@ mod standard;
 mod words;
 mod workloads;
 
-pub use config::{
-    DenyAction, EndpointToHost, LogRate, LogRateError, MarkMask, MarkMaskError, RenderConfig, ServiceLoops,
-};
+pub use config::{DenyAction, LogRate, LogRateError, MarkMask, MarkMaskError, RenderConfig, ServiceLoops};
 pub use names::{FROM_WORKLOAD, TABLE, TO_WORKLOAD};
 pub use nat::{InterfacePattern, NatConfig};
 pub use standard::Renderer;
 
 use crate::calc::Abilities;
 use crate::calc::event::Event;
+pub use crate::flow::EndpointToHost;
 use crate::flow::Flow;
 use crate::table::Delta;
 

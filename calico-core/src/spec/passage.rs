@@ -32,10 +32,9 @@
 //! | translated traffic of the host | the nftables form misses it (`ct status`) | judged once |
 
 use super::{Cluster, Layer};
-use crate::flow::{ConnState, Decision, Flow, Passage, Place};
+use crate::flow::{ConnState, Decision, EndpointToHost, Flow, Passage, Place};
 use crate::member::Endpoint;
 use crate::net::InterfaceName;
-use crate::render::EndpointToHost;
 use crate::resource::{Kind, PolicyType};
 
 /// An end of a passage with what is known of it.

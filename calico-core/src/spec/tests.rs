@@ -14,7 +14,7 @@ use core::net::IpAddr;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::render::EndpointToHost;
+use crate::flow::EndpointToHost;
 use crate::resource::{Action, HttpMatch, Rule};
 use crate::testing::Generator;
 

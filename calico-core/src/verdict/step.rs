@@ -5,8 +5,7 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use crate::calc::event::{Member, PolicyId, ProfileId, SetId};
-use crate::flow::Decision;
-use crate::render::EndpointToHost;
+use crate::flow::{Decision, EndpointToHost};
 use crate::resource::{Action, DefaultAction, PolicyType};
 
 /// A decision and the steps that led to it.

@@ -9,9 +9,8 @@ use alloc::vec::Vec;
 use super::passage::{End, Evaluator, HostEndpoint, PassageVerdict, Settings, Stage, judge};
 use super::step::{Encapsulation, Step, Verdict};
 use crate::calc::event::EndpointId;
-use crate::flow::{ConnState, Decision, Flow, Passage, Place};
+use crate::flow::{ConnState, Decision, EndpointToHost, Flow, Passage, Place};
 use crate::net::WORKLOAD_DISCOVERY;
-use crate::render::EndpointToHost;
 use crate::resource::{PolicyType, ResourceKey};
 use crate::spec;
 

@@ -5,8 +5,7 @@
 
 use super::grid::End;
 use super::scene::{Gates, Role};
-use crate::flow::{Decision, Flow};
-use crate::render::EndpointToHost;
+use crate::flow::{Decision, EndpointToHost, Flow};
 use crate::resource::PolicyType;
 use crate::verdict::compiled::StackId;
 use crate::verdict::passage::Settings;

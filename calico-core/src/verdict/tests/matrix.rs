@@ -9,9 +9,8 @@ use std::println;
 use super::cluster::Wide;
 use super::*;
 use crate::calc::event::{ActiveHostEndpoint, HostInterfaces};
-use crate::flow::{ConnState, Passage, Place};
+use crate::flow::{ConnState, EndpointToHost, Passage, Place};
 use crate::net::{Failsafes, Family, InterfaceName};
-use crate::render::EndpointToHost;
 use crate::resource::Kind;
 use crate::spec;
 
