@@ -1,13 +1,18 @@
 //! The specification evaluator: what happens to a flow, straight from the resources, slowly and obviously.
 //!
 //! It is the oracle for everything that decides faster: the graph with its stacks, the rendered program, the kernel. It holds no
-//! index and shares nothing with them but the selector language. Every question scans every resource. In come all resources of a
+//! index, and every question scans every resource. In come all resources of a
 //! cluster and a flow between two parties, or a packet on its way through one host; out comes a [`Decision`]. The semantics are upstream's
 //! tiers, policies, profiles and rules, but that whatever is not there or not understood lets nothing through. How policies of hosts and
 //! workloads come together on one host is said in `passage`.
 //!
 //! Staged policies decide nothing, and a tier with no others has no end; [`Cluster::with_staged_enforced`] is the same cluster as if they were
 //! enforced beside all others (upstream's "pending" verdict, `app-policy/checker`). One whose `stagedAction` is `Delete` is not there in either.
+//!
+//! With all of these it shares the resources and what they say of themselves: the selector language, which directions a policy has that names none
+//! (`implied_types`), what a staged policy is to become (`staged_action`, `enforced`), how prefixes and names of interfaces match; and the list
+//! of fail-safe ports with the question of who is on it ([`Failsafes`]). A fault in one of these no comparison shows; their own tests, and real
+//! packets, do.
 //!
 //! What depends on what was before is left out, and belongs to no evaluator: limits on packets and connections, what connections are known (the
 //! question says that), which of several workloads with one address has the route, and marks, which decide nothing.
