@@ -142,6 +142,7 @@ pub trait PolicyRenderer {
     /// connections are ended again when they come back.
     fn bar(&mut self, _ended: &[Flow], _over: &[Flow], _delta: &mut Delta) {}
 
-    /// What it carries out, as it is set up: the graph tells of what is asked for beyond. Services are not its matter.
+    /// What it carries out, as it is set up: the graph tells of what is asked for beyond. Services are not its matter. Each renderer says it:
+    /// who claimed by silence what it does not do would keep users from being told.
     fn abilities(&self) -> Abilities;
 }
