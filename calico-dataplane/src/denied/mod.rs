@@ -30,6 +30,7 @@ use calico_core::net::{Cidr, InterfaceName};
 use calico_core::verdict::{ActiveState, Compiled, Settings};
 
 use self::stage::{Judging, Slice, Stage};
+pub use crate::reconcile::Holding;
 use crate::{DataplaneError, Pick, Tracked, TrackedName, Tracking};
 
 /// Shortest and longest time between two lists.
@@ -92,18 +93,6 @@ pub enum Work {
     },
     /// End these.
     End(Vec<TrackedName>),
-}
-
-/// What the kernel holds of the policy that is active.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[expect(clippy::exhaustive_enums, reason = "it holds all, a part, or has not been given it")]
-pub enum Holding {
-    /// It has not been written yet.
-    Nothing,
-    /// All that can be written is.
-    Part,
-    /// Everything.
-    All,
 }
 
 #[derive(Debug, Clone, Copy)]

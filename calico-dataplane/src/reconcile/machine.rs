@@ -15,8 +15,19 @@ use super::fights::Fights;
 use super::interfaces::Interfaces;
 use super::plan;
 use super::retry::{Object, ReconcileConfig, Retries};
-use crate::denied::Holding;
 use crate::{ApplyReport, DataplaneError, HostChange, LinkState, Observed, ObservedChain, Shaped};
+
+/// What the kernel holds of the policy that is active.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(clippy::exhaustive_enums, reason = "it holds all, a part, or nobody knows")]
+pub enum Holding {
+    /// Nothing that could be relied upon: it has not been written yet, a write is under way or failed, or the host is to be looked at first.
+    Nothing,
+    /// All that can be written is; what is missing was refused or waits for something.
+    Part,
+    /// Everything.
+    All,
+}
 
 /// Holds what should be beside what is, and hands out what to write.
 ///

@@ -33,5 +33,5 @@ mod shapings;
 mod tests;
 
 pub use driver::{Driver, Step};
-pub use machine::{Reconciler, WorkloadState};
+pub use machine::{Holding, Reconciler, WorkloadState};
 pub use retry::{Object, ReconcileConfig, RetryPolicy};
