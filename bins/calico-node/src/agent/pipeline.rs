@@ -30,6 +30,14 @@ pub(super) struct Pipeline {
     desired_bgp: DesiredBgp,
     active: Compiled,
     denied: Option<DeniedConnections>,
+    missing_profiles: Missing,
+}
+
+/// How many profiles are missing, counted at this revision of the graph's diagnostics: every turn asks, and few change them.
+#[derive(Debug, Default, Clone, Copy)]
+struct Missing {
+    revision: u64,
+    count: usize,
 }
 
 /// What a batch of updates changes.
@@ -64,6 +72,7 @@ impl Pipeline {
             desired_bgp: DesiredBgp::default(),
             active: Compiled::default(),
             denied: end_denied.map(DeniedConnections::new),
+            missing_profiles: Missing::default(),
         }
     }
 
@@ -112,7 +121,17 @@ impl Pipeline {
             self.renderer.handle(&event, &mut delta);
         }
         delta.connections_cut = self.graph.take_departed();
+        self.count_missing();
         delta
+    }
+
+    fn count_missing(&mut self) {
+        let revision = self.graph.diagnostics_revision();
+        if revision == self.missing_profiles.revision {
+            return;
+        }
+        let missing = self.graph.diagnostics().filter(|(_, problem)| matches!(problem, Problem::MissingProfile));
+        self.missing_profiles = Missing { revision, count: missing.count() };
     }
 
     pub(super) fn handle_bgp(&mut self, event: &BgpEvent) -> Delta {
@@ -129,8 +148,7 @@ impl Pipeline {
     /// How many policies and profiles are in force. A profile that is not there denies all the same, but is none.
     pub(super) fn policies(&self) -> usize {
         let active = self.active();
-        let missing = self.graph.diagnostics().filter(|(_, problem)| matches!(problem, Problem::MissingProfile));
-        (active.policies.len() + active.profiles.len()).saturating_sub(missing.count())
+        (active.policies.len() + active.profiles.len()).saturating_sub(self.missing_profiles.count)
     }
 
     /// What ends connections that policy denies now, unless it is switched off.
