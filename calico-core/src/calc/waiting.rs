@@ -118,8 +118,10 @@ mod tests {
     use super::*;
     use crate::resource::{GlobalNetworkPolicySpec, Kind, Metadata, Object, Resource};
 
+    type Labels = &'static [(&'static str, &'static str)];
+
     /// Selectors, and the labels of which each needs one; those without may match anything.
-    const SELECTORS: [(&str, Option<&[(&str, &str)]>); 7] = [
+    const SELECTORS: [(&str, Option<Labels>); 7] = [
         ("a == 'x'", Some(&[("a", "x")])),
         ("a in {'x', 'y'}", Some(&[("a", "x"), ("a", "y")])),
         ("a in {'y', 'z'} && b == 'x' && has(c)", Some(&[("b", "x")])),

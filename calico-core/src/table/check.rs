@@ -246,7 +246,7 @@ mod tests {
         let chain = Verdict::Goto(ChainName::new("chain").unwrap());
         let (low, high) = ((1, 80, chain), (81, 90, Verdict::Return));
         assert!(by_port(Field::DstPort, &[low.clone(), high.clone()]));
-        assert!(!by_port(Field::L4Proto, &[low.clone()]));
+        assert!(!by_port(Field::L4Proto, core::slice::from_ref(&low)));
         assert!(!by_port(Field::DstPort, &[]));
         assert!(!by_port(Field::DstPort, &[high, low.clone()]));
         assert!(!by_port(Field::DstPort, &[low.clone(), (80, 90, Verdict::Drop)]));

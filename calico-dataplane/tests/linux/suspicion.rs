@@ -70,8 +70,10 @@ fn drift(driver: &mut Driver) -> Vec<String> {
     std::iter::from_fn(|| driver.machine().take_drift()).map(|object| object.to_string()).collect()
 }
 
+type Names = &'static [&'static str];
+
 /// What others do, and what of ours is read thereupon; none where it is everything.
-const DEEDS: [(&str, Option<&[&str]>, &[&str]); 24] = [
+const DEEDS: [(&str, Option<Names>, Names); 24] = [
     ("add rule inet calico-dataplane stack-1 accept", Some(&["stack-1"]), &["chain stack-1"]),
     ("insert rule inet calico-dataplane every-match accept", Some(&["every-match"]), &["chain every-match"]),
     ("flush chain inet calico-dataplane stack-1", Some(&["stack-1"]), &["chain stack-1"]),
