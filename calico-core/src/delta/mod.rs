@@ -35,6 +35,12 @@ pub struct Difference<'a, K, V> {
     pub observed: Option<&'a V>,
 }
 
+impl<V> Entry<V> {
+    const fn is_absent(&self) -> bool {
+        self.desired.is_none() && self.observed.is_none()
+    }
+}
+
 impl<K, V> Default for Tracker<K, V> {
     fn default() -> Self {
         Self { entries: BTreeMap::new(), pending: BTreeSet::new() }
@@ -76,7 +82,7 @@ impl<K: Ord + Clone, V: PartialEq> Tracker<K, V> {
             let entry = self.entries.entry(key).or_insert(Entry { desired: None, observed: None });
             entry.observed = Some(value);
         }
-        self.entries.retain(|_, entry| entry.desired.is_some() || entry.observed.is_some());
+        self.entries.retain(|_, entry| !entry.is_absent());
         let differing = self.entries.iter().filter(|(_, entry)| entry.desired != entry.observed);
         let differing = differing.map(|(key, _)| key.clone()).collect();
         let before = core::mem::replace(&mut self.pending, differing);
@@ -98,6 +104,16 @@ impl<K: Ord + Clone, V: PartialEq> Tracker<K, V> {
     /// Whether the object is as it should be.
     pub fn is_settled(&self, key: &K) -> bool {
         !self.pending.contains(key)
+    }
+
+    /// Whether nothing is desired and nothing observed.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// Everything that is desired or observed.
+    pub fn keys(&self) -> alloc::vec::IntoIter<K> {
+        self.entries.keys().cloned().collect::<alloc::vec::Vec<_>>().into_iter()
     }
 
     /// Number of differences.
@@ -135,12 +151,22 @@ impl<K: Ord + Clone, V: PartialEq> Tracker<K, V> {
     }
 
     fn update(&mut self, key: K, change: impl FnOnce(&mut Entry<V>)) {
-        let entry = self.entries.entry(key.clone()).or_insert(Entry { desired: None, observed: None });
-        change(entry);
-        let (absent, settled) = (entry.desired.is_none() && entry.observed.is_none(), entry.desired == entry.observed);
-        if absent {
-            self.entries.remove(&key);
-        }
+        let settled = if let Some(entry) = self.entries.get_mut(&key) {
+            change(entry);
+            let (absent, settled) = (entry.is_absent(), entry.desired == entry.observed);
+            if absent {
+                self.entries.remove(&key);
+            }
+            settled
+        } else {
+            let mut entry = Entry { desired: None, observed: None };
+            change(&mut entry);
+            let settled = entry.desired == entry.observed;
+            if !entry.is_absent() {
+                self.entries.insert(key.clone(), entry);
+            }
+            settled
+        };
         if settled {
             self.pending.remove(&key);
         } else {

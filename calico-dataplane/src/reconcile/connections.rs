@@ -56,14 +56,14 @@ impl Reconciler {
 
     /// Addresses of all local workloads, none of which the host has in a table any more.
     pub(super) fn cut_all(&mut self) {
-        let desired = self.elements.pending().filter(|found| found.desired.is_some());
-        let all: Vec<_> = desired.filter_map(|found| self.source_of(&found.key.0, &found.key.1)).collect();
+        let desired = self.elements.pending().filter(|(_, found)| found.desired.is_some());
+        let all: Vec<_> = desired.filter_map(|(set, found)| self.source_of(set, found.key)).collect();
         self.cuts.extend(all);
     }
 
     fn stale_sources(&self) -> impl Iterator<Item = IpAddr> {
-        let stale = self.elements.pending().filter(|found| found.desired.is_none());
-        stale.filter_map(|found| self.source_of(&found.key.0, &found.key.1))
+        let stale = self.elements.pending().filter(|(_, found)| found.desired.is_none());
+        stale.filter_map(|(set, found)| self.source_of(set, found.key))
     }
 
     fn stale_routes_to_workloads(&self) -> impl Iterator<Item = IpAddr> {
@@ -93,9 +93,9 @@ impl Reconciler {
             .iter()
             .flat_map(|change| change.removed.iter().map(|element| (&change.set, &element.key)))
             .collect();
-        let sources = self.elements.pending().filter(|found| found.desired.is_none());
-        let sources = sources.filter(|found| !goes.contains(&(&found.key.0, &found.key.1)));
-        let sources = sources.filter_map(|found| self.source_of(&found.key.0, &found.key.1));
+        let sources = self.elements.pending().filter(|(_, found)| found.desired.is_none());
+        let sources = sources.filter(|(set, found)| !goes.contains(&(*set, found.key)));
+        let sources = sources.filter_map(|(set, found)| self.source_of(set, found.key));
         let goes: BTreeSet<_> = delta.routes_removed.iter().collect();
         let routes = self.routes.pending().filter(|found| !goes.contains(found.key) && self.leads_elsewhere(found));
         let early: BTreeSet<IpAddr> = sources.chain(routes.filter_map(|found| host(found.key.dest))).collect();

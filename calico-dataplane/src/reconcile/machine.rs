@@ -7,10 +7,11 @@ use std::time::Duration;
 use calico_core::delta::{Difference, Tracker};
 use calico_core::net::{InterfaceName, Mac};
 use calico_core::table::{
-    BaseChain, Chain, ChainName, Datum, Delta, Element, ElementData, FieldType, Fingerprint, InterfaceSetting,
-    Neighbor, Route, RouteClass, RouteKey, RouteTarget, SetDecl, SetName, Shaping,
+    BaseChain, Chain, ChainName, Delta, Element, FieldType, Fingerprint, InterfaceSetting, Neighbor, Route, RouteClass,
+    RouteKey, RouteTarget, SetDecl, SetName, Shaping,
 };
 
+use super::elements::Elements;
 use super::fights::Fights;
 use super::interfaces::Interfaces;
 use super::plan;
@@ -50,7 +51,7 @@ pub struct Reconciler {
     pub(super) sets: Tracker<SetName, Option<SetDecl>>,
     /// Sets and maps whose keys start with an interface.
     pub(super) interface_sets: BTreeSet<SetName>,
-    pub(super) elements: Tracker<(SetName, Box<[Datum]>), Option<ElementData>>,
+    pub(super) elements: Elements,
     pub(super) routes: Tracker<RouteKey, Route>,
     pub(super) routes_by_interface: BTreeMap<InterfaceName, BTreeSet<RouteKey>>,
     pub(super) neighbors: Tracker<(InterfaceName, IpAddr), Mac>,
@@ -130,7 +131,7 @@ impl Reconciler {
             bodies: BTreeMap::new(),
             sets: Tracker::default(),
             interface_sets: BTreeSet::new(),
-            elements: Tracker::default(),
+            elements: Elements::default(),
             routes: Tracker::default(),
             routes_by_interface: BTreeMap::new(),
             neighbors: Tracker::default(),
@@ -164,7 +165,7 @@ impl Reconciler {
         for name in &change.sets_removed {
             self.sets.remove_desired(name.clone());
             self.interface_sets.remove(name);
-            plan::elements_of(&self.elements, name).into_iter().for_each(|key| self.elements.remove_desired(key));
+            self.elements.remove_desired_of(name);
             self.retries.forget(&Object::Set(name.clone()));
         }
         for decl in &change.sets_added {
@@ -179,15 +180,18 @@ impl Reconciler {
             self.retries.forget(&Object::Chain(chain.name.clone()));
         }
         for change in &change.elements {
-            self.retries.forget(&Object::Set(change.set.clone()));
-            for element in &change.removed {
-                self.retries.forget(&plan::entry(&change.set, &element.key));
-                self.elements.remove_desired((change.set.clone(), element.key.clone()));
+            let Self { elements, retries, .. } = self;
+            retries.forget(&Object::Set(change.set.clone()));
+            if !retries.is_empty() {
+                let keys = change.removed.iter().chain(&change.added).map(|element| &element.key);
+                keys.for_each(|key| retries.forget(&plan::entry(&change.set, key)));
             }
-            for Element { key, data } in &change.added {
-                self.retries.forget(&plan::entry(&change.set, key));
-                self.elements.set_desired((change.set.clone(), key.clone()), data.clone());
-            }
+            elements.change(&change.set, |elements| {
+                change.removed.iter().for_each(|element| elements.remove_desired(element.key.clone()));
+                for Element { key, data } in &change.added {
+                    elements.set_desired(key.clone(), data.clone());
+                }
+            });
         }
         if !change.chains_set.is_empty() || !change.sets_added.is_empty() || !change.elements.is_empty() {
             // A newcomer must not wait for the pause that others earned.
@@ -297,13 +301,7 @@ impl Reconciler {
         };
         let chains = seen.chains.into_iter().map(|(name, chain)| (name, ChainMark::seen(chain)));
         note(&mut self.chains.observe_all(chains).cloned().map(Object::Chain));
-        let elements = seen.sets.iter().flat_map(|(name, set)| {
-            set.elements.iter().map(|element| ((name.clone(), element.key.clone()), element.data.clone()))
-        });
-        // They come sorted: one object for each set.
-        let mut last = None;
-        let changed = self.elements.observe_all(elements).map(|(set, _)| set);
-        note(&mut changed.filter(|set| last.replace(*set) != Some(*set)).cloned().map(Object::Set));
+        note(&mut self.elements.observe_all(&seen.sets).into_iter().map(Object::Set));
         let sets = seen.sets.into_iter().map(|(name, set)| (name, set.decl));
         note(&mut self.sets.observe_all(sets).cloned().map(Object::Set));
         let links = core::mem::take(&mut self.links);
@@ -512,7 +510,7 @@ impl Reconciler {
         let known = self.in_sync && self.look == Look::Done && self.in_flight.is_none();
         known
             && self.cuts.is_empty()
-            && self.elements.pending().all(|found| found.desired.is_some())
+            && self.elements.pending().all(|(_, found)| found.desired.is_some())
             && self
                 .routes
                 .pending()
@@ -542,7 +540,7 @@ impl Reconciler {
         }
         for name in &delta.sets_removed {
             self.sets.set_observed(name.clone(), None);
-            plan::elements_of(&self.elements, name).into_iter().for_each(|key| self.elements.set_observed(key, None));
+            self.elements.observe_set(name, None);
         }
         for decl in &delta.sets_added {
             self.sets.set_observed(decl.name.clone(), Some(Some(decl.clone())));
@@ -551,12 +549,12 @@ impl Reconciler {
             self.chains.set_observed(chain.name.clone(), Some(ChainMark::of(chain)));
         }
         for change in &delta.elements {
-            for element in &change.removed {
-                self.elements.set_observed((change.set.clone(), element.key.clone()), None);
-            }
-            for Element { key, data } in &change.added {
-                self.elements.set_observed((change.set.clone(), key.clone()), Some(data.clone()));
-            }
+            self.elements.change(&change.set, |elements| {
+                change.removed.iter().for_each(|element| elements.set_observed(element.key.clone(), None));
+                for Element { key, data } in &change.added {
+                    elements.set_observed(key.clone(), Some(data.clone()));
+                }
+            });
         }
     }
 

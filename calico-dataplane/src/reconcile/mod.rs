@@ -21,6 +21,7 @@
 
 mod connections;
 mod driver;
+mod elements;
 mod fights;
 mod interfaces;
 mod links;

@@ -1,11 +1,10 @@
 //! What others made of some objects of our tables, where the host says of which.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use calico_core::table::SetName;
 
 use super::machine::{ChainMark, Look, Reconciler};
-use super::plan;
 use super::retry::Object;
 use crate::{ObservedObjects, ObservedSet};
 
@@ -34,18 +33,7 @@ impl Reconciler {
 
     /// Whether anything of it was as it should be, and is not any more.
     fn set_changed(&mut self, name: &SetName, found: Option<&ObservedSet>) -> bool {
-        let mut undone = self.sets.observe(name.clone(), found.map(|set| set.decl.clone()));
-        let elements = found.into_iter().flat_map(|set| &set.elements);
-        let mut elements: BTreeMap<_, _> = elements.map(|element| (&element.key, &element.data)).collect();
-        for key in plan::elements_of(&self.elements, name) {
-            let data = elements.remove(&key.1);
-            if self.elements.observed(&key) != data {
-                undone |= self.elements.observe(key, data.cloned());
-            }
-        }
-        for (key, data) in elements {
-            undone |= self.elements.observe((name.clone(), key.clone()), Some(data.clone()));
-        }
-        undone
+        let undone = self.sets.observe(name.clone(), found.map(|set| set.decl.clone()));
+        self.elements.observe_set(name, found) | undone
     }
 }

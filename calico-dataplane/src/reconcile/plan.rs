@@ -7,17 +7,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use calico_core::delta::Tracker;
+use calico_core::delta::{Difference, Tracker};
 use calico_core::net::InterfaceName;
 use calico_core::table::{
     Chain, ChainName, Datum, Delta, Element, ElementData, ElementDelta, InterfaceSetting, Neighbor, SetDecl, SetKind,
     SetName,
 };
 
+use super::elements::{Data, Key};
 use super::machine::{Reconciler, WorkloadState, route_interface};
 use super::retry::Object;
-
-type ElementKey = (SetName, Box<[Datum]>);
 
 /// The nf_tables part, and the object that each of its items stands for.
 pub(super) fn ruleset(machine: &Reconciler, now: Duration) -> (Delta, Vec<Object>) {
@@ -58,21 +57,21 @@ impl Plan<'_> {
     /// Element changes by set, of sets that are wanted.
     fn element_changes(&self) -> BTreeMap<SetName, ElementDelta> {
         let mut changes: BTreeMap<SetName, ElementDelta> = BTreeMap::new();
-        for difference in self.machine.elements.pending() {
-            let (set, key) = difference.key;
-            if self.machine.sets.desired(set).is_none()
-                || difference.desired.is_some() && self.machine.holds_element(set, key)
-            {
-                continue;
+        let wanted = self.machine.elements.pending_sets().filter(|(set, _)| self.machine.sets.desired(set).is_some());
+        for (set, elements) in wanted {
+            let mut change = ElementDelta { set: set.clone(), removed: Vec::new(), added: Vec::new() };
+            for difference in elements.pending() {
+                let key = difference.key;
+                if difference.desired.is_some() && self.machine.holds_element(set, key) {
+                    continue;
+                }
+                let element = |data: &Data| Element { key: key.clone(), data: data.clone() };
+                change.removed.extend(difference.observed.map(element));
+                change.added.extend(difference.desired.map(element));
             }
-            let change = changes.entry(set.clone()).or_insert_with(|| ElementDelta {
-                set: set.clone(),
-                removed: Vec::new(),
-                added: Vec::new(),
-            });
-            let element = |data: &Option<ElementData>| Element { key: key.clone(), data: data.clone() };
-            change.removed.extend(difference.observed.map(element));
-            change.added.extend(difference.desired.map(element));
+            if !change.removed.is_empty() || !change.added.is_empty() {
+                changes.insert(set.clone(), change);
+            }
         }
         changes
     }
@@ -118,11 +117,9 @@ impl Plan<'_> {
                 self.delta.chains_set.push(chain.clone());
             }
         }
-        let keys = elements_of(&machine.elements, &decl.name);
-        let added = keys.into_iter().filter(|key| !machine.holds_element(&key.0, &key.1)).filter_map(|key| {
-            let data = machine.elements.desired(&key)?.clone();
-            Some(Element { key: key.1, data })
-        });
+        let wanted = machine.elements.of(&decl.name).into_iter().flat_map(Tracker::iter_desired);
+        let added = wanted.filter(|(key, _)| !machine.holds_element(&decl.name, key));
+        let added = added.map(|(key, data)| Element { key: key.clone(), data: data.clone() });
         self.delta.elements.push(ElementDelta { set: decl.name.clone(), removed: Vec::new(), added: added.collect() });
     }
 
@@ -232,8 +229,8 @@ impl Plan<'_> {
 
     /// Chains to which elements lead that are there and are not wanted any more.
     fn led_to(&self) -> BTreeSet<&ChainName> {
-        let gone = self.machine.elements.pending().filter(|difference| difference.desired.is_none());
-        gone.filter_map(|difference| difference.observed?.as_ref()?.target()).collect()
+        let gone = self.machine.elements.pending().filter(|(_, difference)| difference.desired.is_none());
+        gone.filter_map(|(_, difference)| difference.observed?.as_ref()?.target()).collect()
     }
 }
 
@@ -287,22 +284,22 @@ pub(super) fn host_objects(machine: &Reconciler, now: Duration, delta: &mut Delt
 
 pub(super) fn workload_state(machine: &Reconciler, interface: InterfaceName) -> WorkloadState {
     let first = Datum::Interface(interface);
-    let mut entries: Vec<(&ElementKey, &Option<ElementData>)> = Vec::new();
-    let keys: Vec<ElementKey> = machine.interface_sets.iter().map(|set| (set.clone(), Box::from([first]))).collect();
-    for start in &keys {
-        let found = machine.elements.range(start..);
-        let mine = found.take_while(|found| found.key.0 == start.0 && found.key.1.first() == Some(&first));
-        entries.extend(mine.filter_map(|found| Some((found.key, found.desired?))));
+    let mut entries: Vec<(&SetName, Difference<'_, Key, Data>)> = Vec::new();
+    let start: Key = Box::from([first]);
+    for set in &machine.interface_sets {
+        let found = machine.elements.of(set).into_iter().flat_map(|elements| elements.range(&start..));
+        let mine = found.take_while(|found| found.key.first() == Some(&first));
+        entries.extend(mine.filter(|found| found.desired.is_some()).map(|found| (set, found)));
     }
     if entries.is_empty() {
         return WorkloadState::Unknown;
     }
     let mut objects = BTreeSet::new();
-    for (element, data) in entries {
-        if !machine.elements.is_settled(element) {
-            objects.insert(entry(&element.0, &element.1));
+    for (set, element) in entries {
+        if element.desired != element.observed {
+            objects.insert(entry(set, element.key));
         }
-        if let Some(target) = data.as_ref().and_then(ElementData::target) {
+        if let Some(target) = element.desired.and_then(Option::as_ref).and_then(ElementData::target) {
             missing_below(machine, target, &mut objects, 0);
         }
     }
@@ -349,25 +346,17 @@ pub(super) fn is_settled(machine: &Reconciler, object: &Object) -> bool {
     match object {
         Object::Look | Object::Ruleset => false,
         Object::Connections => machine.cuts.is_empty(),
-        Object::Set(name) => {
-            let elements = || elements_of(&machine.elements, name);
-            machine.sets.is_settled(name) && elements().iter().all(|key| machine.elements.is_settled(key))
-        }
+        Object::Set(name) => machine.sets.is_settled(name) && machine.elements.is_set_settled(name),
         Object::Chain(name) => machine.chains.is_settled(name),
-        Object::Entry(set, text) => elements_of(&machine.elements, set).iter().all(|key| {
-            machine.elements.is_settled(key) || entry(set, &key.1) != Object::Entry(set.clone(), text.clone())
-        }),
+        Object::Entry(set, _) => {
+            let mut pending = machine.elements.of(set).into_iter().flat_map(Tracker::pending);
+            pending.all(|found| entry(set, found.key) != *object)
+        }
         Object::Route(key) => machine.routes.is_settled(key),
         Object::Neighbor(interface, address) => machine.neighbors.is_settled(&(*interface, *address)),
         Object::Shaper(device) => machine.shapings.is_settled(device),
         Object::Setting(interface, path) => machine.settings.is_settled(&(*interface, path)),
     }
-}
-
-/// Keys of all elements of a set, on either side.
-pub(super) fn elements_of(elements: &Tracker<ElementKey, Option<ElementData>>, set: &SetName) -> Vec<ElementKey> {
-    let first: ElementKey = (set.clone(), Box::new([]));
-    elements.range(first..).map(|found| found.key.clone()).take_while(|key| key.0 == *set).collect()
 }
 
 pub(super) fn entry(map: &SetName, key: &[Datum]) -> Object {

@@ -143,6 +143,10 @@ impl Retries {
         self.objects().any(of_ruleset)
     }
 
+    pub(super) fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
     pub(super) fn objects(&self) -> impl Iterator<Item = &Object> {
         self.waiting.keys()
     }
