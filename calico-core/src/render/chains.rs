@@ -28,6 +28,9 @@ pub(super) struct Chains {
     rule_chains: BTreeMap<RuleKey, RuleChain>,
     segments: BTreeMap<ChainName, Segment>,
     stacks: BTreeMap<ChainName, Counted<(Arc<Stack>, Course)>>,
+    /// Names of those stacks by the place of their value, which endpoints with equal stacks share and which stays where it is while `stacks`
+    /// holds it. To make a name out of thousands of policies takes a millisecond.
+    stack_names: BTreeMap<(usize, Course), ChainName>,
     /// Chains that several may bring along, equal under one name.
     shared: BTreeMap<ChainName, usize>,
 }
@@ -69,6 +72,7 @@ impl Chains {
             rule_chains: BTreeMap::new(),
             segments: BTreeMap::new(),
             stacks: BTreeMap::new(),
+            stack_names: BTreeMap::new(),
             shared: BTreeMap::new(),
         }
     }
@@ -161,8 +165,14 @@ impl Chains {
         gone.lists.into_iter().for_each(|list| self.drop_chain(list, delta));
     }
 
+    /// The name of a stack's chain.
+    pub(super) fn stack_name(&self, stack: &Arc<Stack>, course: Course) -> ChainName {
+        let known = self.stack_names.get(&(Arc::as_ptr(stack).addr(), course));
+        known.cloned().unwrap_or_else(|| stack::name(stack, course))
+    }
+
     pub(super) fn take_stack(&mut self, stack: &Arc<Stack>, course: Course, delta: &mut Delta) -> ChainName {
-        let name = stack::name(stack, course);
+        let name = self.stack_name(stack, course);
         if let Some(known) = self.stacks.get_mut(&name) {
             known.users += 1;
             return name;
@@ -179,12 +189,13 @@ impl Chains {
         let way = course.way(&self.config);
         segments(stack).for_each(|policies| self.take_segment(policies, way, delta));
         self.pending.set_chain(stack::render(stack, course, &self.config), delta);
+        self.stack_names.insert((Arc::as_ptr(stack).addr(), course), name.clone());
         self.stacks.insert(name.clone(), Counted { value: (Arc::clone(stack), course), users: 1 });
         name
     }
 
-    pub(super) fn drop_stack(&mut self, stack: &Stack, course: Course, delta: &mut Delta) {
-        let name = stack::name(stack, course);
+    pub(super) fn drop_stack(&mut self, stack: &Arc<Stack>, course: Course, delta: &mut Delta) {
+        let name = self.stack_name(stack, course);
         if let Some(known) = self.stacks.get_mut(&name) {
             known.users -= 1;
             if known.users > 0 {
@@ -192,6 +203,7 @@ impl Chains {
             }
         }
         let Some(gone) = self.stacks.remove(&name) else { return };
+        self.stack_names.remove(&(Arc::as_ptr(&gone.value.0).addr(), course));
         self.pending.remove_chain(name, delta);
         let way = course.way(&self.config);
         segments(&gone.value.0).for_each(|policies| self.drop_segment(policies, way, delta));

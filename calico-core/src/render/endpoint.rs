@@ -7,11 +7,12 @@ use alloc::string::{String, ToString};
 use alloc::vec;
 use alloc::vec::Vec;
 
+use super::chains::Chains;
 use super::floating::Pair;
 use super::names::{Direction, FROM_WORKLOAD, TO_WORKLOAD, sources_chain};
 use super::skeleton::{SOURCE_PREFIXES, WORKLOAD_EGRESS, sources_set};
 use super::workloads::course;
-use super::{RenderConfig, arp, bandwidth, qos, stack};
+use super::{RenderConfig, arp, bandwidth, qos};
 use crate::calc::event::ActiveEndpoint;
 use crate::net::{Cidr, Family, InterfaceName};
 use crate::table::{
@@ -35,7 +36,8 @@ pub(super) struct Parts {
     pub(super) shapings: BTreeSet<Shaping>,
 }
 
-pub(super) fn parts(endpoint: &ActiveEndpoint, config: &RenderConfig) -> Parts {
+pub(super) fn parts(endpoint: &ActiveEndpoint, chains: &Chains) -> Parts {
+    let config = &chains.config;
     let interface = endpoint.interface;
     let mut parts = Parts::default();
     let mut add = |set: &str, key: Box<[Datum]>, target: Option<ChainName>| {
@@ -45,8 +47,8 @@ pub(super) fn parts(endpoint: &ActiveEndpoint, config: &RenderConfig) -> Parts {
         ));
     };
     let ifname = || -> Box<[Datum]> { Box::new([Datum::Interface(interface)]) };
-    add(FROM_WORKLOAD, ifname(), Some(stack::name(&endpoint.egress, course(Direction::Egress))));
-    add(TO_WORKLOAD, ifname(), Some(stack::name(&endpoint.ingress, course(Direction::Ingress))));
+    add(FROM_WORKLOAD, ifname(), Some(chains.stack_name(&endpoint.egress, course(Direction::Egress))));
+    add(TO_WORKLOAD, ifname(), Some(chains.stack_name(&endpoint.ingress, course(Direction::Ingress))));
     for cidr in &endpoint.addresses {
         let key = Box::new([Datum::Interface(interface), Datum::Addr(cidr.address())]);
         add(sources_set(cidr.family()), key, None);

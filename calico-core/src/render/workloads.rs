@@ -84,7 +84,7 @@ impl Workloads {
         delta: &mut Delta,
     ) {
         let parts = |endpoint: Option<&ActiveEndpoint>| {
-            endpoint.map(|endpoint| endpoint::parts(endpoint, &chains.config)).unwrap_or_default()
+            endpoint.map(|endpoint| endpoint::parts(endpoint, chains)).unwrap_or_default()
         };
         let (before, after) = (parts(old), parts(new));
         if let Some(endpoint) = new {
