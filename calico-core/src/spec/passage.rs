@@ -55,9 +55,7 @@ impl Cluster {
         let (Some(from), Some(to)) = (self.end(node, passage.from), self.end(node, passage.to)) else {
             return Decision::Deny;
         };
-        if let End::Workload(sender) = from
-            && self.is_spoofed(sender, &passage.arriving)
-        {
+        if matches!(from, End::Workload(sender) if self.is_spoofed(sender, &passage.arriving)) {
             return Decision::Deny;
         }
         let first = match (from, to) {
@@ -75,11 +73,9 @@ impl Cluster {
 
     /// Without it no workload finds its IPv6 gateway. Whose the interface is, the host does not ask.
     fn is_discovery_of_a_workload(&self, passage: &Passage<'_>) -> bool {
-        let workload = match passage.from {
-            Place::Workload(_) => true,
-            Place::Interface(name) => self.settings.is_workload(name),
-            Place::Host => false,
-        };
+        let is_workload = |name| self.settings.is_workload(name);
+        let workload = matches!(passage.from, Place::Workload(_))
+            || matches!(passage.from, Place::Interface(name) if is_workload(name));
         workload && passage.to == Place::Host && is_neighbor_discovery(&passage.flow)
     }
 
@@ -138,10 +134,8 @@ impl Cluster {
     }
 
     fn judge_host(&self, hep: &Endpoint, direction: PolicyType, flow: &Flow) -> Decision {
-        if self.failsafes.admits(direction, flow) {
-            return Decision::Allow;
-        }
-        self.judge(hep, Layer::Normal, direction, flow).unwrap_or(Decision::Deny)
+        let spared = self.failsafes.admits(direction, flow).then_some(Decision::Allow);
+        spared.or_else(|| self.judge(hep, Layer::Normal, direction, flow)).unwrap_or(Decision::Deny)
     }
 
     pub(super) fn workload_egress(&self, sender: &Endpoint, flow: &Flow) -> Decision {
