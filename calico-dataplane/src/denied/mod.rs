@@ -68,7 +68,7 @@ pub struct DeniedConnections {
     retry: Duration,
     watch: Option<Watch>,
     /// What was ended, or is about to be, by what would bring it back.
-    watched: Arc<HashMap<Flow, Connection>>,
+    watched: Arc<HashMap<Flow, Ended>>,
     /// What need not be barred any more.
     over: Vec<Flow>,
     /// What is active changed since it was last asked whether what was ended is denied still.
@@ -95,8 +95,17 @@ pub enum Work {
     End(Vec<TrackedName>),
 }
 
+/// A connection that was ended, and when.
+#[derive(Debug, Clone, Copy)]
+struct Ended {
+    connection: Connection,
+    at: Duration,
+}
+
+/// The look for what comes back.
 #[derive(Debug, Clone, Copy)]
 struct Watch {
+    /// When something was ended last.
     since: Duration,
     next: Duration,
 }
@@ -137,7 +146,7 @@ impl DeniedConnections {
     pub fn poll(&mut self, active: &Compiled, holding: Holding, now: Duration) -> Option<Work> {
         match core::mem::take(&mut self.stage) {
             Stage::Idle => self.begin(active, holding, now),
-            Stage::Judging(judging) => self.judge(active, judging),
+            Stage::Judging(judging) => self.judge(active, judging, now),
             Stage::Barring { doubt, names, is_new } => {
                 self.stage = Stage::Ending { doubt, count: names.len(), is_new };
                 Some(Work::End(names))
@@ -245,23 +254,21 @@ impl DeniedConnections {
         self.earliest = now + PAUSE.0;
         let tracking = Tracking { host: self.host.clone(), connections: Vec::new() };
         let judging = self.judging(None, tracking);
-        self.judge(active, judging)
+        self.judge(active, judging, now)
     }
 
     fn judging(&self, doubt: Option<Doubt>, tracking: Tracking) -> Judging {
-        let former = self.watched.values().copied().collect();
+        let former = self.watched.values().map(|ended| ended.connection).collect();
         Judging { doubt, tracking, next: 0, routes: None, denied: Vec::new(), children: Vec::new(), former }
     }
 
     /// Whether it is time to look for what was ended, and when it will be next.
     fn watch(&mut self, now: Duration) -> bool {
         let Some(watch) = self.watch.as_mut().filter(|watch| watch.next <= now) else { return false };
-        let age = now.saturating_sub(watch.since);
-        watch.next = now + (age / WATCH_SHARE).max(PAUSE.0);
-        if age >= WATCH {
-            self.watch = None;
-            self.over.extend(core::mem::take(&mut self.watched).keys().filter(|flow| flow.protocol == TCP));
-        }
+        watch.next = now + (now.saturating_sub(watch.since) / WATCH_SHARE).max(PAUSE.0);
+        let is_over = |ended: &Ended| now.saturating_sub(ended.at) >= WATCH;
+        let over: Vec<Flow> = self.watched.iter().filter(|(_, ended)| is_over(ended)).map(|(flow, _)| *flow).collect();
+        self.forget(over);
         true
     }
 
@@ -290,14 +297,14 @@ impl DeniedConnections {
     /// What must be known before the next slice is judged.
     fn routes(&self, judge: &Judge<'_>, (slice, former): Slice<'_>) -> BTreeSet<RouteQuery> {
         let of_slice = slice.iter().flat_map(|tracked| {
-            let back = self.watched.get(&tracked.connection.original).copied();
+            let back = self.watched.get(&tracked.connection.original).map(|ended| ended.connection);
             [Some(tracked.connection), back]
         });
         let judged = of_slice.flatten().chain(former.iter().copied());
         judged.flat_map(|connection| judge.routes(&connection)).collect()
     }
 
-    fn judge(&mut self, active: &Compiled, mut judging: Judging) -> Option<Work> {
+    fn judge(&mut self, active: &Compiled, mut judging: Judging, now: Duration) -> Option<Work> {
         let asked = judging.routes.take();
         let (slice, former) = judging.slice();
         let (addresses, nothing) = (&judging.tracking.host, Routes::new());
@@ -316,7 +323,7 @@ impl DeniedConnections {
         for (place, tracked) in (judging.next..).zip(slice) {
             let connection = &tracked.connection;
             let back = self.watched.get(&connection.original);
-            if back.is_some_and(|former| judge.denies(former)) || judge.denies(connection) {
+            if back.is_some_and(|former| judge.denies(&former.connection)) || judge.denies(connection) {
                 denied.push(tracked.clone());
             } else if connection.master.is_some() {
                 children.push(place);
@@ -329,15 +336,16 @@ impl DeniedConnections {
         judging.next += done;
         judging.denied.extend(denied);
         judging.children.extend(children);
-        self.allowed_again(allowed);
+        self.forget(allowed);
         if judging.next < judging.tracking.connections.len() + judging.former.len() {
             self.stage = Stage::Judging(judging);
             return None;
         }
-        self.end(judging)
+        self.end(judging, now)
     }
 
-    fn allowed_again(&mut self, flows: Vec<Flow>) {
+    /// What is allowed again, or was ended long ago, is neither looked for nor barred any more.
+    fn forget(&mut self, flows: Vec<Flow>) {
         if flows.is_empty() {
             return;
         }
@@ -352,7 +360,7 @@ impl DeniedConnections {
         }
     }
 
-    fn end(&mut self, judging: Judging) -> Option<Work> {
+    fn end(&mut self, judging: Judging, now: Duration) -> Option<Work> {
         let Judging { doubt, tracking, mut denied, children, .. } = judging;
         let masters: HashSet<Flow> = denied.iter().map(|tracked| tracked.connection.original).collect();
         let children = children.into_iter().filter_map(|place| tracking.connections.get(place));
@@ -369,7 +377,7 @@ impl DeniedConnections {
         let watched = Arc::make_mut(&mut self.watched);
         let (mut is_new, mut ended) = (false, Vec::new());
         for connection in first.into_iter().take(MOST_WATCHED.saturating_sub(watched.len())) {
-            if watched.insert(connection.reply, connection).is_none() {
+            if watched.insert(connection.reply, Ended { connection, at: now }).is_none() {
                 is_new = true;
                 ended.extend(Some(connection.reply).filter(|flow| flow.protocol == TCP));
             }

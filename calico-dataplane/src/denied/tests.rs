@@ -244,6 +244,25 @@ fn what_comes_back_the_other_way_ends_as_long_as_it_is_denied() {
     assert!(host.kernel.tracked().contains(&back(to_port(1, 81))), "allowed again");
 }
 
+/// Where something ends all the time, what ended long ago must make room.
+#[test]
+fn each_is_looked_for_and_barred_for_a_time_of_its_own() {
+    let mut host = Host::new();
+    let minutes = |number: u64| Duration::from_secs(number * 60);
+    host.kernel.track(to_port(1, 81));
+    host.allow(&[80]);
+    host.wait(minutes(10));
+    assert_eq!(host.barred, HashSet::from([to_port(1, 81).reply]));
+    host.kernel.track(to_port(2, 80));
+    host.allow(&[82]);
+    host.wait(minutes(15));
+    assert_eq!(host.barred, HashSet::from([to_port(1, 81).reply, to_port(2, 80).reply]));
+    host.wait(minutes(20));
+    assert_eq!(host.barred, HashSet::from([to_port(2, 80).reply]));
+    host.wait(minutes(40));
+    assert_eq!(host.barred, HashSet::new());
+}
+
 #[test]
 fn failures_are_tried_again_ever_more_slowly() {
     for faults in 1..=8 {
