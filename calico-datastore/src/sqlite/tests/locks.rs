@@ -56,8 +56,8 @@ async fn another_program_that_leaves_does_not_take_the_log_with_it() {
     let store = SqliteStore::open(&path).unwrap();
     store.commit(put("first", 1.0)).await.unwrap();
     let before = log(&path);
-    let locks = held(&path);
-    assert!(locks > 0, "a connection that reads and writes by way of the log has a lock");
+    // For moments, while something is opened or written, there are more: how many says nothing.
+    assert!(held(&path) > 0, "a connection that reads and writes by way of the log has a lock");
     assert_eq!(seen_by_another(&path), "1");
     assert_eq!(log(&path), before, "after the first connection");
 
@@ -65,7 +65,7 @@ async fn another_program_that_leaves_does_not_take_the_log_with_it() {
     assert_eq!(second.list(&Scope::All).await.unwrap().entries.len(), 1);
     drop(connection::open(&path).unwrap());
     make::make(&path, None).unwrap();
-    assert_eq!(held(&path), locks, "after others");
+    assert!(held(&path) > 0, "after others");
     assert_eq!(seen_by_another(&path), "1");
     assert_eq!(log(&path), before, "after others");
     store.commit(put("second", 1.0)).await.unwrap();
