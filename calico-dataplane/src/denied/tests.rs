@@ -70,16 +70,7 @@ impl Host {
     /// Ingress is allowed to these ports, egress to everything.
     fn allow(&mut self, ports: &[u16]) {
         let ports: Vec<_> = ports.iter().map(|port| PortRange::single(*port)).collect();
-        let rule = |protocol, destination| ActiveRule {
-            action: Action::Allow,
-            family: None,
-            protocol,
-            not_protocol: None,
-            icmp: None,
-            not_icmp: None,
-            source: ActiveEntity::default(),
-            destination,
-        };
+        let rule = |protocol, destination| ActiveRule { protocol, destination, ..ActiveRule::all(Action::Allow) };
         let ingress = vec![rule(Some(6), ActiveEntity { ports, ..ActiveEntity::default() })];
         let rules = ActiveRules { tier: None, ingress, egress: vec![rule(None, ActiveEntity::default())] };
         self.event(&Event::ProfileSet { id: ProfileId("open".into()), rules: Arc::new(rules) });

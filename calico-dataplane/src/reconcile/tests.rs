@@ -387,16 +387,7 @@ fn what_failed_and_is_no_longer_wanted_or_possible_is_not_waited_for() {
 
 fn policy(number: u8, sets: &[u8]) -> Event {
     let entity = |sets: &[u8]| ActiveEntity { sets: sets.iter().map(|n| set(*n)).collect(), ..ActiveEntity::default() };
-    let rule = ActiveRule {
-        action: Action::Allow,
-        family: None,
-        protocol: Some(6),
-        not_protocol: None,
-        icmp: None,
-        not_icmp: None,
-        source: entity(sets),
-        destination: ActiveEntity::default(),
-    };
+    let rule = ActiveRule { protocol: Some(6), source: entity(sets), ..ActiveRule::all(Action::Allow) };
     let rules = ActiveRules { tier: None, ingress: vec![rule], egress: Vec::new() };
     Event::PolicySet { id: policy_id(number), rules: Arc::new(rules) }
 }

@@ -6,9 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use calico_core::calc::event::{
-    ActiveEndpoint, ActiveEntity, ActiveRule, ActiveRules, EndpointId, Event, ProfileId, Stack,
-};
+use calico_core::calc::event::{ActiveEndpoint, ActiveRule, ActiveRules, EndpointId, Event, ProfileId, Stack};
 use calico_core::render::{PolicyRenderer, RenderConfig, Renderer};
 use calico_core::resource::{Action, Kind, ResourceKey};
 use calico_core::table::Delta;
@@ -92,16 +90,7 @@ impl Host {
 }
 
 fn rules(ingress: Action) -> Event {
-    let rule = |action| ActiveRule {
-        action,
-        family: None,
-        protocol: None,
-        not_protocol: None,
-        icmp: None,
-        not_icmp: None,
-        source: ActiveEntity::default(),
-        destination: ActiveEntity::default(),
-    };
+    let rule = ActiveRule::all;
     let rules = ActiveRules { tier: None, ingress: vec![rule(ingress)], egress: vec![rule(Action::Allow)] };
     Event::ProfileSet { id: ProfileId("open".into()), rules: Arc::new(rules) }
 }

@@ -367,16 +367,7 @@ fn configure(socket: &mut RouteSocket, name: &str, address: &str) {
 }
 
 pub(crate) fn rule(action: Action) -> ActiveRule {
-    ActiveRule {
-        action,
-        family: None,
-        protocol: None,
-        not_protocol: None,
-        icmp: None,
-        not_icmp: None,
-        source: ActiveEntity::default(),
-        destination: ActiveEntity::default(),
-    }
+    ActiveRule::all(action)
 }
 
 fn to_port(port: u16, action: Action) -> ActiveRule {

@@ -27,20 +27,13 @@ fn rule(number: u16) -> ActiveRule {
     let first = 7000 + number;
     let ports = vec![PortRange::new(first, first + number % 3).unwrap()];
     let is_last = number + 1 == POLICIES;
-    ActiveRule {
-        action: match number % 4 {
-            1 if !is_last => Action::Deny,
-            2 if !is_last => Action::Pass,
-            _ => Action::Allow,
-        },
-        family: None,
-        protocol: Some(UDP),
-        not_protocol: None,
-        icmp: None,
-        not_icmp: None,
-        source: ActiveEntity::default(),
-        destination: ActiveEntity { ports: if is_last { Vec::new() } else { ports }, ..ActiveEntity::default() },
-    }
+    let action = match number % 4 {
+        1 if !is_last => Action::Deny,
+        2 if !is_last => Action::Pass,
+        _ => Action::Allow,
+    };
+    let destination = ActiveEntity { ports: if is_last { Vec::new() } else { ports }, ..ActiveEntity::default() };
+    ActiveRule { protocol: Some(UDP), destination, ..ActiveRule::all(action) }
 }
 
 fn passes(port: u16) -> bool {
