@@ -12,9 +12,9 @@ use tokio::time::{Instant, sleep};
 
 use crate::ctl;
 use crate::error::{Context, LabError};
-use crate::lab::Lab;
 use crate::plan::{HostId, POOL, Plan, SEGMENT_LENGTH};
 use crate::progress::Progress;
+use crate::record::Record;
 use crate::server;
 use crate::state::StateDir;
 use crate::topology;
@@ -54,24 +54,24 @@ pub(crate) fn spawn(state: &StateDir, plan: &Plan, host: HostId) -> Result<Child
 }
 
 /// Returns when every agent is in sync and has a session with every other one.
-pub(crate) async fn wait_until_ready(lab: &Lab, progress: &Progress) -> Result<(), LabError> {
+pub(crate) async fn wait_until_ready(state: &StateDir, record: &Record, progress: &Progress) -> Result<(), LabError> {
     let deadline = Instant::now() + PATIENCE;
-    for agent in &lab.record.agents {
+    for agent in &record.agents {
         loop {
-            let missing = match status(&lab.state, agent.host).await {
-                Ok(status) => match missing(&status, usize::from(lab.record.plan.hosts)) {
+            let missing = match status(state, agent.host).await {
+                Ok(status) => match missing(&status, usize::from(record.plan.hosts)) {
                     None => break,
                     Some(missing) => missing,
                 },
                 Err(error) => output::chain(&error),
             };
             // Whichever: the others wait for its sessions in vain.
-            if let Some(ended) = lab.record.agents.iter().find(|agent| !agent.process.is_alive()) {
-                return Err(gave_up(lab, ended.host, "calico-node has ended"));
+            if let Some(ended) = record.agents.iter().find(|agent| !agent.process.is_alive()) {
+                return Err(gave_up(state, ended.host, "calico-node has ended"));
             }
             if Instant::now() > deadline {
                 let what = format!("calico-node is not ready after {} s: {missing}", PATIENCE.as_secs());
-                return Err(gave_up(lab, agent.host, &what));
+                return Err(gave_up(state, agent.host, &what));
             }
             progress.step_quietly(format!("waiting for {}: {missing}", agent.host));
             sleep(POLL).await;
@@ -120,8 +120,8 @@ pub(crate) async fn status(state: &StateDir, host: HostId) -> Result<NodeStatus,
     answer.context(|| format!("no status of {host}"))
 }
 
-fn gave_up(lab: &Lab, host: HostId, what: &str) -> LabError {
-    let log = fs::read_to_string(lab.state.agent_log(host)).unwrap_or_default();
+fn gave_up(state: &StateDir, host: HostId, what: &str) -> LabError {
+    let log = fs::read_to_string(state.agent_log(host)).unwrap_or_default();
     let lines: Vec<&str> = log.lines().collect();
     let last = lines.get(lines.len().saturating_sub(LOG_LINES)..).unwrap_or_default().join("\n  ");
     LabError::new(format!("{what} on {host}; its last words:\n  {last}"))

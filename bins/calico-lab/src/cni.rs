@@ -16,7 +16,8 @@ use tokio::time::{Instant, timeout};
 use crate::agent;
 use crate::error::{Context, LabError};
 use crate::plan::{Plan, PodId, Role};
-use crate::state::{AttachedPod, StateDir};
+use crate::record::AttachedPod;
+use crate::state::StateDir;
 use crate::topology;
 
 /// Name of the network, and with it of the profile that its pods share.

@@ -6,7 +6,7 @@ use std::process::{Command, ExitCode};
 use calico_dataplane::netns::Netns;
 
 use crate::agent;
-use crate::cli::ExecArgs;
+use crate::args::ExecArgs;
 use crate::error::{Context, LabError};
 use crate::plan::{HostId, Plan, PodId};
 use crate::server;
@@ -76,7 +76,7 @@ impl Place {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::DatastoreKind;
+    use crate::args::DatastoreKind;
 
     #[test]
     fn places_have_names() {

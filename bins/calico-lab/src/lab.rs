@@ -15,8 +15,9 @@ use crate::plan::{HostId, Plan, PodId};
 use crate::process::{self, ProcessId};
 use crate::programs::{self, Source};
 use crate::progress::Progress;
+use crate::record::{Agent, Record};
 use crate::server;
-use crate::state::{Lock, Record, StateDir};
+use crate::state::{Lock, StateDir};
 use crate::topology;
 
 /// A network that this process made, or found running.
@@ -64,7 +65,7 @@ impl Lab {
         self.attach_pods(progress).await?;
         progress.step("labelling the pods' endpoints");
         labels::apply(&self.state, &self.record).await?;
-        agent::wait_until_ready(self, progress).await
+        agent::wait_until_ready(&self.state, &self.record, progress).await
     }
 
     /// Machines and agents.
@@ -80,10 +81,10 @@ impl Lab {
         progress.step("starting calico-node in each host");
         for host in plan.hosts() {
             let child = agent::spawn(&self.state, &plan, host)?;
-            self.record.agents.push(crate::state::Agent { host, process: started(&child)? });
+            self.record.agents.push(Agent { host, process: started(&child)? });
             self.adopt(child)?;
         }
-        agent::wait_until_ready(self, progress).await?;
+        agent::wait_until_ready(&self.state, &self.record, progress).await?;
         agent::wait_for_pool(&self.state, &plan).await?;
         progress.done(format!("{} hosts, each with calico-node; BGP sessions established", plan.hosts));
         Ok(())
@@ -131,7 +132,7 @@ impl Lab {
         let child = agent::spawn(&self.state, &self.record.plan, host)?;
         agent.process = started(&child)?;
         self.adopt(child)?;
-        agent::wait_until_ready(self, progress).await
+        agent::wait_until_ready(&self.state, &self.record, progress).await
     }
 
     fn adopt(&mut self, child: Child) -> Result<(), LabError> {
@@ -221,7 +222,7 @@ mod tests {
     use std::process::Command;
 
     use super::*;
-    use crate::cli::DatastoreKind;
+    use crate::args::DatastoreKind;
 
     fn plan(name: &str) -> Plan {
         let name = format!("{name}{}", std::process::id());

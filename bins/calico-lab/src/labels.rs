@@ -6,7 +6,8 @@ use serde_json::{Value, json};
 
 use crate::ctl;
 use crate::error::{Context, LabError};
-use crate::state::{Record, StateDir};
+use crate::record::Record;
+use crate::state::StateDir;
 
 /// The port that policies call `web`.
 pub(crate) const WEB: u16 = 8080;
@@ -50,9 +51,9 @@ fn label(endpoint: &mut Value, record: &Record) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::DatastoreKind;
+    use crate::args::DatastoreKind;
     use crate::plan::{HostId, Plan, PodId};
-    use crate::state::AttachedPod;
+    use crate::record::AttachedPod;
 
     #[test]
     fn only_known_endpoints_are_labelled_and_other_labels_stay() {

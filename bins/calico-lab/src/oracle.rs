@@ -12,7 +12,8 @@ use crate::ctl;
 use crate::error::{Context, LabError};
 use crate::plan::{Plan, PodId};
 use crate::probe::{Kind as ProbeKind, Probe, Question};
-use crate::state::{AttachedPod, StateDir};
+use crate::record::AttachedPod;
+use crate::state::StateDir;
 
 /// Resources of a cluster, and who its pods are.
 #[derive(Debug)]

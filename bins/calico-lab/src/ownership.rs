@@ -4,7 +4,7 @@ use calico_dataplane::netns::{Netns, NetnsError, named};
 
 use crate::error::{Context, LabError};
 use crate::plan::Plan;
-use crate::state::{Identity, Record};
+use crate::record::{Identity, Record};
 
 /// Who has a name now.
 enum Holder {

@@ -8,7 +8,7 @@ use std::net::Ipv4Addr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::cli::{DatastoreKind, SizeArgs};
+use crate::args::{DatastoreKind, SizeArgs};
 
 /// Range that workload addresses come from.
 pub(crate) const POOL: &str = "10.112.0.0/16";

@@ -11,7 +11,7 @@ use std::time::Duration;
 use calico_dataplane::netns::Netns;
 use tokio::time::{Instant, sleep};
 
-use crate::cli::DatastoreKind;
+use crate::args::DatastoreKind;
 use crate::error::{Context, LabError};
 use crate::plan::{Plan, SEGMENT_ADDRESS};
 use crate::progress::Progress;

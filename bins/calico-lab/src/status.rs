@@ -14,8 +14,9 @@ use crate::agent;
 use crate::error::LabError;
 use crate::plan::HostId;
 use crate::process::ProcessId;
+use crate::record::{Agent, Record};
 use crate::report;
-use crate::state::{Agent, Record, StateDir};
+use crate::state::StateDir;
 
 /// A network, as `status --json` and `up --json` print it.
 #[derive(Debug, Serialize)]

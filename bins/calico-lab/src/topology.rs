@@ -82,7 +82,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::cli::DatastoreKind;
+    use crate::args::DatastoreKind;
     use crate::plan::PodId;
 
     #[test]

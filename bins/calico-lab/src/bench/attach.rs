@@ -15,12 +15,12 @@ use std::time::Instant;
 use calico_dataplane::netns::{Netns, Request, RouteSocket, VethEnd};
 use serde_json::json;
 
+use super::finding::{Benchmark, Finding, Further};
 use super::stats::{Machine, Spread};
-use super::{Benchmark, Finding, Further};
-use crate::cli::{BenchArgs, DatastoreKind};
+use crate::args::{BenchArgs, DatastoreKind};
 use crate::cni::{self, Plugin};
 use crate::error::{Context, LabError};
-use crate::interruptible;
+use crate::interrupt::interruptible;
 use crate::lab::{Lab, tear_down_after};
 use crate::plan::{HostId, Plan, PodId};
 use crate::programs::Source;

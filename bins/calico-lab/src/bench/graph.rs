@@ -19,13 +19,13 @@ use calico_core::text::Words;
 use calico_core::update::Update;
 use serde::{Deserialize, Serialize};
 
+use super::finding::{Benchmark, Finding, Further};
 use super::stats::Spread;
-use super::store::worker::{self, Task};
+use super::store::worker::{self, Scene, Task};
 use super::store::{endpoints, usage};
-use super::{Benchmark, Finding, Further};
-use crate::cli::BenchArgs;
+use crate::args::BenchArgs;
 use crate::error::LabError;
-use crate::interruptible;
+use crate::interrupt::interruptible;
 use crate::progress::Progress;
 
 pub(super) const P1: Benchmark = Benchmark {
@@ -53,24 +53,15 @@ const SEED: u64 = 20_261_201;
 const REPETITIONS: usize = 5;
 const CHANGES: usize = 20_000;
 
-/// One of the clusters.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) enum Scene {
-    Tags,
-    Customers,
-}
-
 /// A cluster for a quick look has fewer policies, too.
 fn tags(size: u32) -> TagPolicies {
     TagPolicies { remote: size, local: 200, policies: size.min(10_000), seed: SEED }
 }
 
-impl Scene {
-    fn updates(self, size: u32) -> Vec<Update> {
-        match self {
-            Self::Tags => tags(size).updates(),
-            Self::Customers => IsolatedCustomers { namespaces: size, local: 100, seed: SEED }.updates(),
-        }
+fn updates(scene: Scene, size: u32) -> Vec<Update> {
+    match scene {
+        Scene::Tags => tags(size).updates(),
+        Scene::Customers => IsolatedCustomers { namespaces: size, local: 100, seed: SEED }.updates(),
     }
 }
 
@@ -212,7 +203,7 @@ fn spread(samples: Vec<f64>) -> Result<Spread, LabError> {
 
 /// A worker's snapshot.
 pub(super) fn load(scene: Scene, size: u32) -> Loaded {
-    let updates = scene.updates(size);
+    let updates = updates(scene, size);
     let (before, used) = (usage::resident(), usage::processor_seconds());
     let begun = Instant::now();
     let mut graph = Graph::new(HOST);

@@ -15,8 +15,8 @@ use calico_dataplane::netns::{Netns, Request, RouteSocket, VethEnd};
 use calico_dataplane::{Dataplane, LinuxConfig, LinuxDataplane};
 
 use super::bare;
+use super::finding::{Benchmark, Finding, Further};
 use super::stats::{Machine, Spread, version_of};
-use super::{Benchmark, Finding, Further};
 use crate::error::{Context, LabError};
 use crate::progress::Progress;
 

@@ -3,37 +3,30 @@
 //! There is no switch that makes the demo fail: whoever wants to see that it is not fooled plants a rule in a host's namespace with
 //! `nft` while it runs, or before a `check`, as the tests do.
 
+mod findings;
 mod print;
 mod scene;
 
 use std::fs;
 use std::process::ExitCode;
 
-use serde::Serialize;
 use tokio::time::Instant;
 
-use crate::cli::{DemoArgs, StatusArgs};
+use crate::args::{DemoArgs, StatusArgs};
 use crate::ctl;
 use crate::descriptors;
 use crate::error::{Context, LabError};
-use crate::interruptible;
+use crate::interrupt::interruptible;
 use crate::lab::{Lab, tear_down_after};
 use crate::oracle::{self, Oracle};
 use crate::plan::Plan;
 use crate::probe::{Prober, Question};
 use crate::progress::Progress;
-use crate::report;
+use crate::record::Record;
 use crate::server;
-use crate::state::{Record, StateDir};
+use crate::state::StateDir;
+use findings::Findings;
 use scene::Scene;
-
-/// What the demo found, as `--json` prints it.
-#[derive(Debug, Serialize)]
-pub(crate) struct Findings {
-    ok: bool,
-    scenes: Vec<Scene>,
-    cni_add_ms: Vec<f64>,
-}
 
 /// `demo`.
 pub(crate) async fn run(arguments: &DemoArgs) -> Result<ExitCode, LabError> {
@@ -49,7 +42,7 @@ pub(crate) async fn run(arguments: &DemoArgs) -> Result<ExitCode, LabError> {
     let outcome = interruptible(play(&mut lab, &progress)).await;
     tear_down_after(lab, outcome, &progress, |findings| {
         progress.end();
-        findings.print(arguments.json)?;
+        print::show(&findings, arguments.json)?;
         Ok(findings.exit_code())
     })
 }
@@ -67,26 +60,8 @@ pub(crate) async fn check(arguments: &StatusArgs) -> Result<ExitCode, LabError> 
     let scene = scene::play("as stored", &prober, &questions, &questions, begun).await?;
     let findings = Findings::new(vec![scene], &lab.record);
     drop(progress);
-    findings.print(arguments.json)?;
+    print::show(&findings, arguments.json)?;
     Ok(findings.exit_code())
-}
-
-impl Findings {
-    fn new(scenes: Vec<Scene>, record: &Record) -> Self {
-        let ok = scenes.iter().all(|scene| scene.ok);
-        Self { ok, scenes, cni_add_ms: record.pods.iter().map(|attached| attached.add_ms).collect() }
-    }
-
-    fn print(&self, json: bool) -> Result<(), LabError> {
-        if json {
-            return report::print_json(self);
-        }
-        report::print(&print::tables(self))
-    }
-
-    const fn exit_code(&self) -> ExitCode {
-        if self.ok { ExitCode::SUCCESS } else { ExitCode::FAILURE }
-    }
 }
 
 async fn play(lab: &mut Lab, progress: &Progress) -> Result<Findings, LabError> {
@@ -157,10 +132,10 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::cli::DatastoreKind;
+    use crate::args::DatastoreKind;
     use crate::plan::PodId;
     use crate::probe::{Kind as ProbeKind, Probe};
-    use crate::state::AttachedPod;
+    use crate::record::AttachedPod;
 
     fn record() -> Record {
         let plan = Plan { name: "t".into(), hosts: 3, pods: 2, datastore: DatastoreKind::Sqlite };

@@ -4,14 +4,20 @@ use std::collections::BTreeMap;
 
 use comfy_table::{Cell as TableCell, Color};
 
-use super::Findings;
+use super::findings::Findings;
 use super::scene::{Cell, Scene};
+use crate::error::LabError;
 use crate::probe::{Kind, Observed, word};
 use crate::report;
 use calico_core::flow::Decision;
 
+/// One JSON document, or tables.
+pub(super) fn show(findings: &Findings, json: bool) -> Result<(), LabError> {
+    if json { report::print_json(findings) } else { report::print(&tables(findings)) }
+}
+
 /// Everything.
-pub(super) fn tables(findings: &Findings) -> String {
+fn tables(findings: &Findings) -> String {
     let mut text: String = findings.scenes.iter().map(|scene| render(scene) + "\n").collect();
     text.push_str(&format!("CNI ADD: {}\n", spread(&findings.cni_add_ms)));
     text.push_str(if findings.ok { "ok: every verdict is as expected\n" } else { "NOT ok\n" });

@@ -14,7 +14,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval};
 use super::{Kind, Observed, Probe, Servers, Sockets, TCP_PORTS, UDP_PORTS, send};
 use crate::error::{Context, LabError};
 use crate::plan::{Plan, PodId};
-use crate::state::AttachedPod;
+use crate::record::AttachedPod;
 use crate::topology;
 
 /// A probe and the verdict that it should have.

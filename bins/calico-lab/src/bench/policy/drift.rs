@@ -13,8 +13,8 @@ use super::host::{self, Host};
 use super::objects::{OTHERS, group_set, group_user, local_endpoint};
 use super::start::within;
 use super::{add_links, nft, run_here, seconds};
+use crate::bench::finding::{Benchmark, Finding, Further};
 use crate::bench::stats::{Machine, Spread};
-use crate::bench::{Benchmark, Finding, Further};
 use crate::error::{Context, LabError};
 use crate::progress::Progress;
 

@@ -23,8 +23,8 @@ use calico_core::table::{Datum, Element, ElementData, ElementDelta, Table};
 use calico_dataplane::netns::{Netns, Request, RouteSocket, VethEnd};
 use serde_json::Value;
 
+use super::finding::{Benchmark, Finding};
 use super::stats::{Spread, version_of};
-use super::{Benchmark, Finding};
 use crate::error::{Context, LabError};
 use crate::progress::Progress;
 use host::Host;

@@ -14,8 +14,8 @@ use super::host::{self, Host};
 use super::objects::{egress_is_free, last_allows, local_endpoint};
 use super::start::within;
 use super::{nft_in, run_here, seconds};
+use crate::bench::finding::{Benchmark, Finding, Further};
 use crate::bench::stats::{Machine, Spread, version_of};
-use crate::bench::{Benchmark, Finding, Further};
 use crate::error::{Context, LabError};
 use crate::progress::Progress;
 

@@ -16,8 +16,8 @@ use calico_dataplane::{Dataplane, LinuxConfig, LinuxDataplane};
 use super::host::{self, Host};
 use super::objects::{OTHERS, group_set, group_user, local_endpoint};
 use super::{nft_in, seconds};
+use crate::bench::finding::{Benchmark, Finding, Further};
 use crate::bench::stats::{Machine, Spread, version_of};
-use crate::bench::{Benchmark, Finding, Further};
 use crate::error::{Context, LabError};
 use crate::progress::Progress;
 

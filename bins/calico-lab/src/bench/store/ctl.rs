@@ -13,15 +13,15 @@ use calico_core::resource::ResourceKey;
 use serde::{Deserialize, Serialize};
 use tokio::process::Command;
 
+use super::super::finding::{Benchmark, Finding, Further};
 use super::super::stats::{Machine, Spread, version_of};
-use super::super::{Benchmark, Finding, Further};
 use super::decode::{Filled, PREFIX};
 use super::endpoints::{SEED, endpoint};
 use super::place::Place;
 use super::worker::{self, Task};
-use crate::cli::BenchArgs;
+use crate::args::BenchArgs;
 use crate::error::{Context, LabError};
-use crate::interruptible;
+use crate::interrupt::interruptible;
 use crate::programs::Program;
 use crate::progress::Progress;
 

@@ -17,15 +17,15 @@ use calico_datastore::sync::{Diagnostic, SyncEvent, SyncOptions, Syncer};
 use calico_datastore::{Batch, Datastore, MAX_BATCH, Precondition, Scope, Write};
 use serde::{Deserialize, Serialize};
 
+use super::super::finding::{Benchmark, Finding, Further};
 use super::super::stats::{Machine, Spread, version_of};
-use super::super::{Benchmark, Finding, Further};
 use super::endpoints::{SEED, endpoint};
 use super::place::Place;
 use super::usage;
 use super::worker::{self, Task};
-use crate::cli::BenchArgs;
+use crate::args::BenchArgs;
 use crate::error::{Context, LabError};
-use crate::interruptible;
+use crate::interrupt::interruptible;
 use crate::progress::Progress;
 
 pub(in crate::bench) const D1: Benchmark = Benchmark {

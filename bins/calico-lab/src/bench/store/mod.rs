@@ -31,6 +31,7 @@ pub(super) mod endpoints;
 mod place;
 pub(super) mod usage;
 pub(super) mod watch;
+pub(super) mod work;
 pub(super) mod worker;
 
 pub(super) use ctl::D3;

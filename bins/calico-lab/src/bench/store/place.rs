@@ -12,7 +12,7 @@ use tempfile::TempDir;
 use tokio::process::Command;
 use tokio::runtime::Handle;
 
-use super::super::Benchmark;
+use super::super::finding::Benchmark;
 use crate::error::{Context, LabError};
 use crate::process::{self, ProcessId};
 use crate::server;

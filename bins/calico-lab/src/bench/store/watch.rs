@@ -19,17 +19,17 @@ use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until, timeout};
 
+use super::super::finding::{Benchmark, Finding, Further};
 use super::super::stats::{Machine, Spread};
-use super::super::{Benchmark, Finding, Further};
 #[cfg(feature = "etcd")]
 use super::decode::PREFIX;
 use super::endpoints::{SEED, in_namespace, namespace};
 use super::place::Place;
 use super::usage;
-use super::worker::{Task, Worker, tell};
-use crate::cli::BenchArgs;
+use super::worker::{Client, Part, Task, Worker, tell};
+use crate::args::BenchArgs;
 use crate::error::{Context, LabError};
-use crate::interruptible;
+use crate::interrupt::interruptible;
 use crate::progress::Progress;
 
 pub(in crate::bench) const D2: Benchmark = Benchmark {
@@ -53,24 +53,6 @@ const REPETITIONS: usize = 5;
 const SENT: &str = "sent";
 /// Who hears nothing for so long has heard all that comes.
 const SILENCE: Duration = Duration::from_secs(20);
-
-/// Who watches.
-#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
-pub(in crate::bench) enum Client {
-    /// Calico's datastore.
-    Calico,
-    /// etcd's client library alone.
-    Bare,
-}
-
-/// What a process watches.
-#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
-pub(in crate::bench) enum Part {
-    /// So many namespaces, each by a watcher of its own.
-    Namespaces(u32),
-    /// All endpoints, by one watcher.
-    All,
-}
 
 /// What a watching process tells.
 #[derive(Debug, Serialize, Deserialize)]

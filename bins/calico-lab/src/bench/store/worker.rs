@@ -1,10 +1,9 @@
-//! Processes that do a benchmark's work, one task each: `calico-lab bench-worker`, not for users.
+//! Processes that do a benchmark's work, one task each, as the bench starts and hears them.
 //!
 //! The task is JSON on the command line, the datastore that which the environment names, as for any program of Calico. What a worker
 //! found is one line of JSON on standard output. Standard input closes when the bench has gone, and the worker goes with it.
 
-use std::io::Read;
-use std::process::{ExitCode, Stdio};
+use std::process::Stdio;
 use std::sync::Arc;
 
 use calico_cmd::store::{self, Sources};
@@ -14,10 +13,7 @@ use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncBufReadExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdout, Command};
 
-use super::super::graph::{self, Scene};
 use super::place::Place;
-use super::watch::{Client, Part};
-use super::{ctl, decode, watch};
 use crate::error::{Context, LabError};
 use crate::report;
 
@@ -42,41 +38,29 @@ pub(in crate::bench) enum Task {
     HoldEndpoints { size: u32 },
 }
 
-/// Arguments of `bench-worker`.
-#[derive(Debug, Clone, clap::Args)]
-pub(crate) struct WorkerArgs {
-    /// The task, as JSON
-    #[arg(value_parser = task)]
-    task: Task,
+/// Who watches.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub(in crate::bench) enum Client {
+    /// Calico's datastore.
+    Calico,
+    /// etcd's client library alone.
+    Bare,
 }
 
-fn task(text: &str) -> Result<Task, String> {
-    serde_json::from_str(text).map_err(|error| error.to_string())
+/// What a process watches.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub(in crate::bench) enum Part {
+    /// So many namespaces, each by a watcher of its own.
+    Namespaces(u32),
+    /// All endpoints, by one watcher.
+    All,
 }
 
-/// Carries out a task.
-pub(crate) async fn run(arguments: WorkerArgs) -> Result<ExitCode, LabError> {
-    std::thread::spawn(|| {
-        let _closed = std::io::stdin().read_to_end(&mut Vec::new());
-        std::process::exit(1);
-    });
-    match arguments.task {
-        Task::Fill { seed, count } => tell(&decode::fill(open().await?, seed, count).await?)?,
-        Task::Decode => tell(&decode::decode().await?)?,
-        Task::Write { seed, namespaces, updates } => {
-            tell(&watch::write(open().await?, seed, namespaces, updates).await?)?;
-        }
-        Task::Watch { client: Client::Calico, part, expected } => watch::watch(open().await?, part, expected).await?,
-        #[cfg(feature = "etcd")]
-        Task::Watch { client: Client::Bare, part, expected } => watch::watch_bare(part, expected).await?,
-        #[cfg(not(feature = "etcd"))]
-        Task::Watch { client: Client::Bare, .. } => crate::server::require_etcd("bench D2")?,
-        Task::RoundTrip { seed, number } => tell(&ctl::round_trip(seed, number).await?)?,
-        Task::Snapshot { scene, size } => tell(&graph::load(scene, size))?,
-        Task::Changes { size } => tell(&graph::change(size))?,
-        Task::HoldEndpoints { size } => tell(&graph::hold_endpoints(size)?)?,
-    }
-    Ok(ExitCode::SUCCESS)
+/// One of the clusters that a graph is measured with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(in crate::bench) enum Scene {
+    Tags,
+    Customers,
 }
 
 /// The datastore that the environment names.

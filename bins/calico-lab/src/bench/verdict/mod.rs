@@ -17,10 +17,10 @@ use calico_core::resource::PolicyType;
 use calico_core::verdict::{Matrix, Settings};
 
 use self::scene::{Many, Single};
+use super::finding::{Benchmark, Finding, Further};
 use super::stats::Spread;
 use super::store::usage;
-use super::{Benchmark, Finding, Further};
-use crate::cli::BenchArgs;
+use crate::args::BenchArgs;
 use crate::error::LabError;
 use crate::progress::Progress;
 
