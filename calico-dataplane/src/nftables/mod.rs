@@ -3,7 +3,9 @@
 //! - [`encode`]: a delta as one transaction in wire form; pure.
 //! - [`decode`]: listings as what the reconciler compares; pure.
 //! - [`touched`]: which objects notifications name; pure.
-//! - [`transport`]: the socket between the two, and how a refused transaction is repaired.
+//! - [`reader`]: the questions that a listing is made of.
+//! - [`known`]: what was last seen or written, for what the kernel does not say.
+//! - [`transport`]: transactions and listings over one socket, and how a refused transaction is repaired.
 //!
 //! `nft` is never executed; tests compare what we write with what it would.
 
@@ -11,6 +13,8 @@ pub(crate) mod decode;
 pub(crate) mod encode;
 mod expression;
 mod key;
+mod known;
+mod reader;
 mod touched;
 mod transport;
 pub(crate) mod uapi;

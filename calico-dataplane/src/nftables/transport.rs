@@ -7,16 +7,17 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
-use calico_core::table::{BaseChain, ChainName, Datum, Delta, Element, SetDecl, SetKind, SetName, Table};
+use calico_core::table::{ChainName, Delta, SetDecl, SetName, Table};
 use netlink_sys::protocols::NETLINK_NETFILTER;
 use nix::errno::Errno;
 
-use super::decode::{ChainListing, Chains, Elements, Sets};
 use super::encode::{Dialect, Subject, Transaction, encode, has_ruleset, probe_destroy};
+use super::known::Known;
+use super::reader::{Reader, kernel};
 use super::touched::Touched;
-use super::uapi::{self, TABLE, chain, element, generation, set, title};
+use super::uapi;
 use crate::netlink::socket::RequestSocket;
-use crate::netlink::wire::{ERROR, Message, REQUEST, Writer, find, read_be32};
+use crate::netlink::wire::ERROR;
 use crate::{DataplaneError, ObservedChain, ObservedObjects, ObservedSet};
 
 /// How often a refused transaction is adapted.
@@ -29,13 +30,7 @@ const LISTINGS: usize = 10;
 pub(crate) struct Ruleset {
     socket: RequestSocket,
     destroy: bool,
-    /// Chains as last seen or written, by which one that lost its name is missed.
-    known: BTreeSet<ChainName>,
-    /// Chains that hang in a hook as last seen or written (none: in one that we do not know), for the kernel moves none in place
-    /// and quietly leaves it hanging when asked for a plain chain.
-    hanging: BTreeMap<ChainName, Option<BaseChain>>,
-    /// Kinds of sets, as last seen or written: in an interval set, an address without an end would match all that follow.
-    kinds: BTreeMap<SetName, SetKind>,
+    known: Known,
 }
 
 /// What a listing holds.
@@ -52,8 +47,7 @@ type Refusal<'a> = (i32, Subject<'a>);
 impl Ruleset {
     pub(crate) fn open() -> Result<Self, DataplaneError> {
         let socket = RequestSocket::open(NETLINK_NETFILTER).map_err(kernel("open a socket", &"netfilter netlink"))?;
-        let mut ruleset =
-            Self { socket, destroy: false, known: BTreeSet::new(), hanging: BTreeMap::new(), kinds: BTreeMap::new() };
+        let mut ruleset = Self { socket, destroy: false, known: Known::default() };
         let probe = probe_destroy(ruleset.socket.reserve(0))?;
         ruleset.destroy = ruleset.send(&probe)?.is_empty();
         Ok(ruleset)
@@ -63,10 +57,14 @@ impl Ruleset {
         self.socket.port()
     }
 
+    const fn reader(&mut self) -> Reader<'_> {
+        Reader(&mut self.socket)
+    }
+
     /// Carries out the nf_tables part of a delta: all of it or nothing.
     pub(crate) fn apply(&mut self, delta: &Delta) -> Result<(), DataplaneError> {
-        self.check_members(delta)?;
-        let mut recreated = self.moved(delta);
+        self.known.check_members(delta)?;
+        let mut recreated = self.known.moved(delta);
         let mut adapted: Option<Delta> = None;
         for _ in 0..ATTEMPTS {
             let current = adapted.as_ref().unwrap_or(delta);
@@ -77,7 +75,7 @@ impl Ruleset {
                 encode(current, Dialect { destroy: self.destroy, recreated: &recreated }, self.socket.reserve(0))?;
             let refusals = self.send(&transaction)?;
             let Some((errno, subject)) = refusals.first() else {
-                self.remember(delta);
+                self.known.remember(delta);
                 return Ok(());
             };
             let error = refused(*errno, subject);
@@ -108,11 +106,9 @@ impl Ruleset {
 
     fn list_once(&mut self) -> Result<Listing, DataplaneError> {
         let mut listing = Listing::default();
-        self.known.clear();
-        self.hanging.clear();
-        self.kinds.clear();
+        self.known = Known::default();
         for table in Table::ALL {
-            if let Some(flags) = self.table_flags(table)? {
+            if let Some(flags) = self.reader().table_flags(table)? {
                 listing.present |= table == Table::Inet;
                 self.list_table(table, flags, &mut listing)?;
             }
@@ -122,13 +118,13 @@ impl Ruleset {
 
     fn list_table(&mut self, table: Table, flags: u32, listing: &mut Listing) -> Result<(), DataplaneError> {
         let dormant = flags & uapi::table::DORMANT != 0;
-        let chains = self.chains(table)?;
-        let chains = self.with_rules(chains)?;
+        let chains = self.reader().chains(table)?;
+        let chains = self.reader().with_rules(chains)?;
         listing.chains.extend(chains.into_iter().map(|(name, found)| {
-            let chain = self.chain_found(&name, found, dormant);
+            let chain = self.known.chain_found(&name, found, dormant);
             (name, chain)
         }));
-        for (name, decl) in self.sets(table)? {
+        for (name, decl) in self.reader().sets(table)? {
             let set = self.set_found(&name, decl)?;
             listing.sets.insert(name, set);
         }
@@ -141,159 +137,43 @@ impl Ruleset {
         let mut seen = ObservedObjects::default();
         for table in Table::ALL {
             if touched.renamed.contains(&table) {
-                let present: BTreeSet<_> = self.chains(table)?.names().into_iter().collect();
-                let mut known = self.known.iter().filter(|name| name.table() == table);
-                if known.any(|name| !present.contains(name) && !touched.chains.contains(name)) {
+                let present: BTreeSet<_> = self.reader().chains(table)?.names().into_iter().collect();
+                if self.known.chains(table).any(|name| !present.contains(name) && !touched.chains.contains(name)) {
                     return Ok(None);
                 }
             }
-            let flags = self.table_flags(table)?;
+            let flags = self.reader().table_flags(table)?;
             let dormant = flags.is_some_and(|flags| flags & uapi::table::DORMANT != 0);
             for name in touched.chains.iter().filter(|name| name.table() == table) {
-                let found = self.chain(name)?;
-                let found = self.with_rules(found)?.remove(name);
-                let is_new = touched.named.contains(name) || !self.known.contains(name);
+                let found = self.reader().chain(name)?;
+                let found = self.reader().with_rules(found)?.remove(name);
+                let is_new = touched.named.contains(name) || !self.known.has_chain(name);
                 if is_new && found.as_ref().is_some_and(|found| found.is_led_to) {
                     return Ok(None);
                 }
                 if found.is_none() {
-                    self.known.remove(name);
-                    self.hanging.remove(name);
+                    self.known.forget_chain(name);
                 }
-                let chain = found.map(|found| self.chain_found(name, found, dormant));
+                let chain = found.map(|found| self.known.chain_found(name, found, dormant));
                 seen.chains.insert(name.clone(), chain);
             }
         }
         for name in &touched.sets {
-            self.kinds.remove(name);
-            let decl = self.set(name)?;
+            self.known.forget_set(name);
+            let decl = self.reader().set(name)?;
             let set = decl.map(|decl| self.set_found(name, decl)).transpose()?;
             seen.sets.insert(name.clone(), set);
         }
         Ok(Some(seen))
     }
 
-    /// Takes note of a chain that was read.
-    fn chain_found(&mut self, name: &ChainName, mut found: ChainListing, dormant: bool) -> ObservedChain {
-        self.known.insert(name.clone());
-        match found.hangs {
-            true => self.hanging.insert(name.clone(), found.chain.base),
-            false => self.hanging.remove(name),
-        };
-        if dormant && found.chain.base.is_some() {
-            // Nothing in a dormant table is run: what hangs at a hook is not as we wrote it, and writing it wakes the table.
-            found.chain.fingerprint = None;
-        }
-        found.chain
-    }
-
     /// Reads what a set with this declaration holds, and takes note of it.
     fn set_found(&mut self, name: &SetName, decl: Option<SetDecl>) -> Result<ObservedSet, DataplaneError> {
-        let elements = decl.as_ref().map(|decl| self.elements(decl)).transpose()?.flatten();
+        let elements = decl.as_ref().map(|decl| self.reader().elements(decl)).transpose()?.flatten();
         // A set with an element that we cannot say is as foreign as one with a key that we cannot say.
         let decl = decl.filter(|_| elements.is_some());
-        self.kinds.extend(decl.as_ref().map(|decl| (name.clone(), decl.kind)));
+        self.known.set_found(name, decl.as_ref());
         Ok(ObservedSet { decl, elements: elements.unwrap_or_default() })
-    }
-
-    /// The chains of a table, without their rules.
-    fn chains(&mut self, table: Table) -> Result<Chains, DataplaneError> {
-        let collect = |chains: &mut Chains, message: Message<'_>| {
-            chains.add_chain(message.body);
-        };
-        self.socket
-            .dump(uapi::GET_CHAIN, |w| header(w, table), collect)
-            .map_err(kernel("list the chains", &title(table)))
-    }
-
-    /// A chain, if it is there, without its rules.
-    fn chain(&mut self, name: &ChainName) -> Result<Chains, DataplaneError> {
-        let request = |w: &mut Writer| {
-            w.text(chain::TABLE, TABLE);
-            w.text(chain::NAME, name.as_str());
-        };
-        let read = |body: &[u8]| {
-            let mut chains = Chains::default();
-            chains.add_chain(body);
-            Some(chains)
-        };
-        let found = self.ask(uapi::GET_CHAIN, name.table(), request, read);
-        absent_or(found).map(Option::unwrap_or_default).map_err(kernel("look for chain", name))
-    }
-
-    /// Reads the rules of chains. Chain by chain: to go on with a list of all rules, the kernel counts its way through those that it has told.
-    fn with_rules(&mut self, mut chains: Chains) -> Result<BTreeMap<ChainName, ChainListing>, DataplaneError> {
-        for name in chains.names() {
-            let request = |w: &mut Writer| {
-                header(w, name.table());
-                w.text(uapi::rule::TABLE, TABLE);
-                w.text(uapi::rule::CHAIN, name.as_str());
-            };
-            let collect = |rules: &mut Chains, message: Message<'_>| {
-                rules.add_rule(message.body);
-            };
-            let rules = self.socket.dump(uapi::GET_RULE, request, collect);
-            chains.take_rules(rules.map_err(kernel("list the rules of chain", &name))?);
-        }
-        for map in chains.take_maps() {
-            let elements = absent_or(self.list_elements(map.chain.table(), &map.name).map(Some));
-            let elements = elements.map_err(kernel("list a map of a rule of chain", &map.chain))?;
-            chains.add_map(&map, elements.and_then(|elements| elements.target()));
-        }
-        Ok(chains.finish())
-    }
-
-    /// The declaration of a set, if it is there; none where it is none that we would write.
-    fn set(&mut self, name: &SetName) -> Result<Option<Option<SetDecl>>, DataplaneError> {
-        let request = |w: &mut Writer| {
-            w.text(set::TABLE, TABLE);
-            w.text(set::NAME, name.as_str());
-        };
-        let read = |body: &[u8]| {
-            let mut sets = Sets::default();
-            sets.add(body);
-            sets.finish().remove(name)
-        };
-        absent_or(self.ask(uapi::GET_SET, name.table(), request, read)).map_err(kernel("look for set", name))
-    }
-
-    fn sets(&mut self, table: Table) -> Result<BTreeMap<SetName, Option<SetDecl>>, DataplaneError> {
-        let request = |w: &mut Writer| {
-            header(w, table);
-            w.text(set::TABLE, TABLE);
-        };
-        let collect = |sets: &mut Sets, message: Message<'_>| {
-            sets.add(message.body);
-        };
-        self.socket
-            .dump(uapi::GET_SET, request, collect)
-            .map(Sets::finish)
-            .map_err(kernel("list the sets", &title(table)))
-    }
-
-    fn elements(&mut self, decl: &SetDecl) -> Result<Option<BTreeSet<Element>>, DataplaneError> {
-        let elements = self.list_elements(decl.name.table(), decl.name.as_str());
-        elements.map(|elements| elements.observe(decl)).map_err(kernel("list the elements of set", &decl.name))
-    }
-
-    fn list_elements(&mut self, table: Table, set: &str) -> io::Result<Elements> {
-        let request = |w: &mut Writer| {
-            header(w, table);
-            w.text(element::LIST_TABLE, TABLE);
-            w.text(element::LIST_SET, set);
-        };
-        let collect = |elements: &mut Elements, message: Message<'_>| {
-            elements.add(message.body);
-        };
-        self.socket.dump(uapi::GET_ELEMENT, request, collect)
-    }
-
-    /// Flags of a table, if it is there.
-    fn table_flags(&mut self, table: Table) -> Result<Option<u32>, DataplaneError> {
-        let flags =
-            |body: &[u8]| Some(find(body.get(4..)?, uapi::table::FLAGS).and_then(read_be32).unwrap_or_default());
-        let answer = self.ask(uapi::GET_TABLE, table, |w| w.text(uapi::table::NAME, TABLE), flags);
-        absent_or(answer).map_err(kernel("look for", &title(table)))
     }
 
     /// The generation, of which all notifications are out: a transaction raises it before it notifies, and lets no other begin until it
@@ -307,39 +187,7 @@ impl Ruleset {
 
     /// The number that every transaction, by anybody, raises.
     pub(crate) fn generation(&mut self) -> Result<u32, DataplaneError> {
-        let read = |body: &[u8]| find(body.get(4..)?, generation::ID).and_then(read_be32);
-        let answer = self.ask(uapi::GET_GENERATION, Table::Inet, |_| {}, read);
-        answer.map_err(kernel("read the generation", &"nf_tables"))?.ok_or_else(|| DataplaneError::Reply {
-            operation: "read the generation of nf_tables",
-            detail: "no number in it".into(),
-        })
-    }
-
-    fn ask<T>(
-        &mut self,
-        kind: u16,
-        table: Table,
-        body: impl FnOnce(&mut Writer),
-        read: impl Fn(&[u8]) -> Option<T>,
-    ) -> io::Result<Option<T>> {
-        let sequence = self.socket.reserve(1);
-        let mut writer = Writer::default();
-        writer.message(kind, REQUEST, sequence, |w| {
-            header(w, table);
-            body(w);
-        });
-        let request = writer.finish().ok_or(Errno::EMSGSIZE)?;
-        let mut answer = Ok(None);
-        self.socket.exchange(&request, |message| {
-            if message.sequence == sequence {
-                match message.kind {
-                    ERROR if message.errno() != 0 => answer = Err(io::Error::from_raw_os_error(message.errno())),
-                    ERROR => {}
-                    _ => answer = Ok(read(message.body)),
-                }
-            }
-        })?;
-        answer
+        self.reader().generation()
     }
 
     /// Sends a transaction; no refusals mean that it was carried out.
@@ -372,65 +220,19 @@ impl Ruleset {
         Ok(refusals)
     }
 
-    /// Chains of a delta that hang elsewhere now.
-    fn moved(&self, delta: &Delta) -> BTreeSet<ChainName> {
-        let moved = |name: &ChainName, base: Option<BaseChain>| self.hanging.get(name).is_some_and(|now| *now != base);
-        delta.chains_set.iter().filter(|chain| moved(&chain.name, chain.base)).map(|chain| chain.name.clone()).collect()
-    }
-
-    /// Whether all elements suit their sets: prefixes in interval sets, anything else elsewhere; and what maps hold.
-    fn check_members(&self, delta: &Delta) -> Result<(), DataplaneError> {
-        let new: BTreeMap<_, _> = delta.sets_added.iter().map(|decl| (&decl.name, &decl.kind)).collect();
-        for change in &delta.elements {
-            let known = new.get(&change.set).copied().or_else(|| self.kinds.get(&change.set));
-            let Some(kind) = known.copied() else { continue };
-            let prefix = |element: &Element| matches!(&*element.key, [Datum::Net(_)]);
-            let suits = |element: &&Element| {
-                prefix(element) == (kind == SetKind::Interval) && kind.takes(element.data.as_ref())
-            };
-            if let Some(element) = change.added.iter().find(|element| !suits(element)) {
-                return Err(DataplaneError::Unwritable {
-                    object: format!("element {element} of set {}", change.set),
-                    detail: format!("such a set ({kind:?}) holds none of that kind"),
-                });
-            }
-        }
-        Ok(())
-    }
-
-    fn remember(&mut self, delta: &Delta) {
-        for name in &delta.sets_removed {
-            self.kinds.remove(name);
-        }
-        for decl in &delta.sets_added {
-            self.kinds.insert(decl.name.clone(), decl.kind);
-        }
-        for name in &delta.chains_removed {
-            self.known.remove(name);
-            self.hanging.remove(name);
-        }
-        for chain in &delta.chains_set {
-            self.known.insert(chain.name.clone());
-            match chain.base {
-                Some(base) => self.hanging.insert(chain.name.clone(), Some(base)),
-                None => self.hanging.remove(&chain.name),
-            };
-        }
-    }
-
     /// The same delta without removals of what is not there.
     fn without_absent(&mut self, delta: &Delta) -> Result<Delta, DataplaneError> {
         let mut delta = delta.clone();
         let mut present = BTreeMap::new();
         for table in Table::ALL {
-            if self.table_flags(table)?.is_some() {
-                present.extend(self.sets(table)?);
+            if self.reader().table_flags(table)?.is_some() {
+                present.extend(self.reader().sets(table)?);
             }
         }
         delta.sets_removed.retain(|name| present.contains_key(name));
         for change in delta.elements.iter_mut().filter(|change| !change.removed.is_empty()) {
             let elements = match present.get(&change.set) {
-                Some(Some(decl)) => self.elements(decl)?.unwrap_or_default(),
+                Some(Some(decl)) => self.reader().elements(decl)?.unwrap_or_default(),
                 _ => BTreeSet::new(),
             };
             // By key: what verdict a key leads to does not matter to its removal.
@@ -460,18 +262,6 @@ fn causes(refusals: &[Refusal<'_>]) -> (BTreeSet<ChainName>, bool) {
     (chains, absent)
 }
 
-/// That something is not there is an answer.
-fn absent_or<T>(answer: io::Result<Option<T>>) -> io::Result<Option<T>> {
-    match answer {
-        Err(error) if error.raw_os_error() == Some(Errno::ENOENT as i32) => Ok(None),
-        answer => answer,
-    }
-}
-
-fn header(w: &mut Writer, table: Table) {
-    w.raw(&[uapi::family(table), 0, 0, 0]);
-}
-
 /// Whether the transaction was carried out is not known.
 fn unclear(detail: &str) -> DataplaneError {
     DataplaneError::Reply { operation: "a transaction", detail: detail.into() }
@@ -481,14 +271,9 @@ fn refused(errno: i32, subject: &Subject<'_>) -> DataplaneError {
     kernel("write", subject)(io::Error::from_raw_os_error(errno))
 }
 
-fn kernel(operation: &'static str, object: &impl ToString) -> impl FnOnce(io::Error) -> DataplaneError {
-    let object = object.to_string();
-    move |source| DataplaneError::Kernel { operation, object, source }
-}
-
 #[cfg(test)]
 mod tests {
-    use calico_core::table::{Chain, ElementDelta, Rule, Verdict};
+    use calico_core::table::{Chain, Element, ElementDelta, Rule, Verdict};
 
     use super::*;
     use crate::testing::netns::scratch;
