@@ -1,20 +1,23 @@
 //! The whole agent over a store, a kernel and a speaker in memory.
 
-use calico_bgp::{LearnedRoute, RecordingBackend};
-use calico_cmd::control::{Attachment, DatastoreState, ErrorCode, Failure, NodeStatus};
+use calico_bgp::{BgpEvent, LearnedRoute, RecordingBackend};
+use calico_cmd::control::{Answer, Attachment, DatastoreState, ErrorCode, Failure, NodeStatus, Success, Verb};
+use calico_core::net::{Cidr, InterfaceList};
 use calico_core::render::{RenderConfig, Renderer};
 use calico_core::resource::{
     ClusterInformationSpec, HostEndpointSpec, Metadata, NodeBgpSpec, NodeSpec, Object, ProfileSpec, ReportedObject,
     Resource, ResourceKey, Rule, WorkloadEndpointSpec,
 };
 use calico_core::table::{Route, RouteClass, RouteKey, RouteTableId, RouteTarget};
-use calico_dataplane::LinkState;
+use calico_dataplane::reconcile::ReconcileConfig;
 use calico_dataplane::recording::Recording;
+use calico_dataplane::{Dataplane, DataplaneError, HostChange, LinkState};
 use calico_datastore::memory::MemoryStore;
 use calico_datastore::{Batch, Change, Precondition, Write};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
+use super::host::FIRST_DEAF;
 use super::*;
 
 mod ailing;
