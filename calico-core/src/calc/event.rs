@@ -22,6 +22,13 @@ impl SetId {
         Self(octets)
     }
 
+    /// Of the set whose definition has that digest.
+    pub(super) fn of_digest(digest: [u8; 28]) -> Self {
+        let mut octets = [0; 16];
+        octets.iter_mut().zip(digest).for_each(|(octet, byte)| *octet = byte);
+        Self(octets)
+    }
+
     /// The octets.
     pub const fn octets(self) -> [u8; 16] {
         self.0

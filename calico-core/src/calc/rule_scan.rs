@@ -52,19 +52,12 @@ impl Definition {
                 unique_digest("n", &format!("{selector},{protocol},{}", port.names.join(",")))
             }
         };
-        set_id(digest)
+        SetId::of_digest(digest)
     }
 
     pub(super) const fn kind(&self) -> IpSetKind {
         if self.port.is_some() { IpSetKind::AddrPort } else { IpSetKind::Net }
     }
-}
-
-/// The id of a set with that digest.
-pub(super) fn set_id(digest: [u8; 28]) -> SetId {
-    let mut octets = [0; 16];
-    octets.iter_mut().zip(digest).for_each(|(octet, byte)| *octet = byte);
-    SetId::new(octets)
 }
 
 /// A policy's or profile's rules, the sets that they refer to, and what is wrong with them.

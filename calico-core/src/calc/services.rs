@@ -12,7 +12,6 @@ use core::mem;
 use hashbrown::HashMap;
 
 use super::event::{Event, IpSetKind, Member, SetId};
-use super::rule_scan::set_id;
 use crate::net::Cidr;
 use crate::selector::unique_digest;
 use crate::service::{EndpointSlice, EndpointSliceKey};
@@ -66,7 +65,7 @@ impl ServiceSet {
             IpSetKind::AddrPort => "svc",
             IpSetKind::Net => "svcnoport",
         };
-        set_id(unique_digest(prefix, &format!("{}/{}", self.service.namespace, self.service.name)))
+        SetId::of_digest(unique_digest(prefix, &format!("{}/{}", self.service.namespace, self.service.name)))
     }
 }
 

@@ -5,80 +5,22 @@
 //! served in full writes nothing, so there is nothing to roll back.
 
 use alloc::string::ToString;
-use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::net::IpAddr;
 
 use super::claim::Search;
 use super::draft::{Direction, Draft, config};
+use super::lookup::{self, Assigned};
 use super::machine::{Halt, Picture, Seen, Verdict, sealed::Decide};
-use super::pool::{self, PoolRef, Wish};
-use super::{Allocation, Block, Found, Holder, IpamError, Query, address};
+use super::pool::{self, Wish};
+use super::request::{Assign, FamilyWant, Want};
+use super::work::Work;
+use super::{Allocation, Block, Found, IpamError, Query, address};
 use crate::net::{Cidr, Family};
-use crate::resource::{AffinityOwner, AllowedUse, IpPoolSpec, IpamConfig, Resource, ResourceKey};
-use crate::text::TextMap;
-use crate::time::Timestamp;
+use crate::resource::{AffinityOwner, AllowedUse, IpPoolSpec, Resource, ResourceKey};
 
 /// Most blocks of a host where neither the cluster nor the request says otherwise; upstream's number.
 const DEFAULT_MAX_BLOCKS: u32 = 20;
-
-/// A request for addresses.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[expect(clippy::exhaustive_structs, reason = "callers build it with literals")]
-pub struct Assign {
-    /// Node that asks: its blocks are used, and pools select it by its labels.
-    pub node: Arc<str>,
-    /// Labels of the workload's namespace, by which pools select it. Where they are not known, pools that select namespaces serve
-    /// it only if they are asked for by name.
-    pub namespace_labels: Option<TextMap>,
-    /// Who is to hold the addresses.
-    pub holder: Holder,
-    /// Which.
-    pub want: Want,
-    /// For what. A tunnel address is never borrowed: routes to it follow the block's owner.
-    pub intended_use: AllowedUse,
-    /// Most blocks the node may have in the chosen pools; 0 leaves it to the cluster's setting.
-    pub max_blocks: u32,
-    /// Shifts the place where the search for a new block starts; the node's name alone decides with 0.
-    pub seed: u64,
-    /// The time.
-    pub now: Timestamp,
-}
-
-/// Which addresses.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[expect(clippy::exhaustive_enums, reason = "a request is of one of these forms")]
-pub enum Want {
-    /// So many of each family.
-    Any {
-        /// IPv4.
-        v4: FamilyWant,
-        /// IPv6.
-        v6: FamilyWant,
-    },
-    /// This one.
-    Address(IpAddr),
-}
-
-/// How many addresses of a family the handle is to hold, and from where.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-#[expect(clippy::exhaustive_structs, reason = "callers build it with literals")]
-pub struct FamilyWant {
-    /// Number, those that the handle holds already included.
-    pub count: u32,
-    /// Pools to draw from; empty: every pool that selects the node.
-    pub pools: Vec<PoolRef>,
-}
-
-/// An address that the handle holds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-#[expect(clippy::exhaustive_structs, reason = "plain result data")]
-pub struct Assigned {
-    /// The address.
-    pub address: IpAddr,
-    /// Its block; the result of a plugin carries the block's prefix length.
-    pub block: Cidr,
-}
 
 impl Decide for Assign {
     type Output = Vec<Assigned>;
@@ -110,17 +52,8 @@ impl Assign {
     }
 
     fn held(&self, picture: &Picture) -> Result<Vec<Assigned>, Halt> {
-        super::lookup::held(picture, &self.holder.handle)
+        lookup::held(picture, &self.holder.handle)
     }
-}
-
-/// One decision in the making.
-pub(super) struct Work<'a> {
-    pub(super) request: &'a Assign,
-    pub(super) picture: &'a Picture,
-    pub(super) config: IpamConfig,
-    pub(super) owner: AffinityOwner,
-    pub(super) draft: Draft<'a>,
 }
 
 impl Work<'_> {
@@ -197,30 +130,6 @@ impl Work<'_> {
             Seen::Unusable(_) => {}
         }
         Ok(())
-    }
-
-    /// Claims and makes a block that does not exist; `false` if that cannot be.
-    pub(super) fn make(&mut self, cidr: Cidr, count: usize, got: &mut Vec<Assigned>) -> Result<bool, Halt> {
-        let Some(block) = Block::create(cidr, &self.owner, self.request.now) else { return Ok(false) };
-        if !self.draft.confirm(&self.owner, cidr)? {
-            return Ok(false);
-        }
-        self.take(block, None, count, got);
-        Ok(true)
-    }
-
-    /// Takes what is still missing from a block.
-    pub(super) fn take(
-        &mut self,
-        mut block: Block,
-        version: Option<super::Version>,
-        count: usize,
-        got: &mut Vec<Assigned>,
-    ) {
-        let taken = block.take(count.saturating_sub(got.len()), &self.request.holder);
-        let cidr = block.cidr();
-        got.extend(taken.into_iter().map(|address| Assigned { address, block: cidr }));
-        self.draft.put_block(block, version);
     }
 
     fn go_elsewhere(

@@ -8,8 +8,9 @@ use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
 use super::affinity;
-use super::assign::{Assigned, Work};
+use super::lookup::Assigned;
 use super::machine::{Halt, Seen};
+use super::work::Work;
 use super::{Block, Query, Version, address};
 use crate::net::Cidr;
 use crate::resource::{AffinityOwner, IpPoolSpec, ResourceKey};

@@ -2,12 +2,23 @@
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::net::IpAddr;
 
-use super::assign::Assigned;
 use super::draft;
 use super::machine::{Halt, Picture, Seen, Verdict, sealed::Decide};
 use super::op::Query;
+use crate::net::Cidr;
 use crate::resource::ResourceKey;
+
+/// An address that the handle holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[expect(clippy::exhaustive_structs, reason = "plain result data")]
+pub struct Assigned {
+    /// The address.
+    pub address: IpAddr,
+    /// Its block; the result of a plugin carries the block's prefix length.
+    pub block: Cidr,
+}
 
 /// Asks for the addresses of a handle. Writes nothing; an unknown handle holds none.
 #[derive(Debug, Clone, PartialEq, Eq)]

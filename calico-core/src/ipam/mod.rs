@@ -30,14 +30,16 @@ mod machine;
 mod op;
 mod pool;
 mod release;
+mod request;
 #[cfg(test)]
 mod tests;
+mod work;
 
-pub use assign::{Assign, Assigned, FamilyWant, Want};
 pub use block::{Allocation, Block, Holder};
 pub use error::IpamError;
-pub use lookup::HeldBy;
+pub use lookup::{Assigned, HeldBy};
 pub use machine::{Machine, Request, Step};
 pub use op::{Fetched, Found, Op, Outcome, Query, Version, Write};
 pub use pool::PoolRef;
 pub use release::{Release, ReleaseAddresses, ReleaseHandle, Released};
+pub use request::{Assign, FamilyWant, Want};
