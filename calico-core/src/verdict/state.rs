@@ -96,6 +96,18 @@ impl ActiveState {
         passage::run(&mut walker, settings, passage)
     }
 
+    /// The same, of one host of the cluster whose state this is as a whole: of all host endpoints only its `uplink` has a say, which has
+    /// every interface that is no workload's.
+    pub fn passage_at(
+        &self,
+        uplink: Option<&EndpointId>,
+        settings: &Settings,
+        passage: &Passage<'_>,
+    ) -> PassageVerdict {
+        let uplink = uplink.and_then(|id| self.host_endpoints.get_key_value(id));
+        passage::run(&mut AtHost { state: self, uplink }, settings, passage)
+    }
+
     fn tier(&self, tier: &StackTier, direction: PolicyType, flow: &Flow, steps: &mut Vec<Step>) -> Tier {
         for policy in &tier.policies {
             let owner = || Owner::Policy { tier: tier.name.clone(), policy: policy.clone() };
@@ -203,6 +215,45 @@ impl<'a> Evaluator<'a> for &'a ActiveState {
             }
         }
         None
+    }
+}
+
+/// One host of the cluster that the state is of.
+struct AtHost<'a> {
+    state: &'a ActiveState,
+    uplink: Option<(&'a EndpointId, &'a Arc<ActiveHostEndpoint>)>,
+}
+
+impl<'a> Evaluator<'a> for AtHost<'a> {
+    type Stack = &'a Stack;
+
+    fn workload(&self, key: &ResourceKey) -> Option<Workload<'a, Self::Stack>> {
+        self.state.workload(key)
+    }
+
+    fn host_endpoint(&self, interface: Option<InterfaceName>) -> Option<HostEndpoint<'a, Self::Stack>> {
+        interface?;
+        let (id, endpoint) = self.uplink?;
+        Some(HostEndpoint { id, stacks: passage::HostStacks::of(endpoint, |stack| &**stack) })
+    }
+
+    fn network(&self) -> &'a Network {
+        &self.state.network
+    }
+
+    fn has_tiers(&self, stack: Self::Stack) -> bool {
+        self.state.has_tiers(stack)
+    }
+
+    fn walk(
+        &mut self,
+        stack: Self::Stack,
+        direction: PolicyType,
+        flow: &Flow,
+        steps: &mut Vec<Step>,
+    ) -> Option<Decision> {
+        let mut state = self.state;
+        state.walk(stack, direction, flow, steps)
     }
 }
 

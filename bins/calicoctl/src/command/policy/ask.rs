@@ -23,7 +23,7 @@ pub(super) struct Asked {
 }
 
 /// The flow's first packet on its way. Both ends are asked though the first of them may deny: an operator wants to know of both.
-pub(super) fn ask(model: &mut Model, from: &Party, to: &Party, flow: &Flow) -> Answer {
+pub(super) fn ask(model: &Model, from: &Party, to: &Party, flow: &Flow) -> Answer {
     let mut answer = Answer { decision: Decision::Allow, ends: Vec::new() };
     let beyond = Place::Interface(model.beyond);
     if from.node().is_some() && from.node() == to.node() {
@@ -44,15 +44,15 @@ pub(super) fn ask(model: &mut Model, from: &Party, to: &Party, flow: &Flow) -> A
 
 impl Answer {
     /// Through the host of a party.
-    fn pass(&mut self, model: &mut Model, party: &Party, (from, to): (Place<'_>, Place<'_>), flow: &Flow) {
+    fn pass(&mut self, model: &Model, party: &Party, (from, to): (Place<'_>, Place<'_>), flow: &Flow) {
         let given = match party {
             Party::HostEndpoint { key, .. } => Some(key),
             _ => None,
         };
         let host = party.node().unwrap_or_default();
-        model.enter(host, given);
+        let uplink = model.uplink(host, given);
         let passage = Passage { from, to, arriving: *flow, flow: *flow, state: ConnState::New };
-        let found = model.state.passage(model.settings_of(host), &passage);
+        let found = model.state().passage_at(uplink.as_ref(), model.settings_of(host), &passage);
         self.decision = self.decision.max(found.decision);
         let node = party.node().map(str::to_owned);
         self.ends.extend(found.ends.into_iter().map(|end| Asked { node: node.clone(), end }));
@@ -66,7 +66,7 @@ impl Answer {
         if self.ends.iter().any(|asked| is_it(&asked.end)) {
             return;
         }
-        let verdict = model.state.judge(&id, direction, flow);
+        let verdict = model.state().judge(&id, direction, flow);
         let end = End { endpoint: Some(id), direction, stage: Stage::Workload, verdict };
         self.ends.push(Asked { node: Some(node.clone()), end });
     }

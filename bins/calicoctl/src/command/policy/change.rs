@@ -165,8 +165,8 @@ pub(super) fn endpoints(before: &Model, after: &Model) -> Vec<Touched> {
             found.insert((name, id.0.clone()), touched);
         }
     };
-    for (id, now) in &after.state.endpoints {
-        match before.state.endpoints.get(id) {
+    for (id, now) in &after.state().endpoints {
+        match before.state().endpoints.get(id) {
             None => note(id, after, [true; 2], true, false),
             Some(then) => {
                 let addresses = then.addresses != now.addresses;
@@ -175,11 +175,11 @@ pub(super) fn endpoints(before: &Model, after: &Model) -> Vec<Touched> {
             }
         }
     }
-    for id in before.state.endpoints.keys().filter(|id| !after.state.endpoints.contains_key(id)) {
+    for id in before.state().endpoints.keys().filter(|id| !after.state().endpoints.contains_key(id)) {
         note(id, before, [true; 2], false, true);
     }
-    for (id, now) in &after.host_endpoints {
-        match before.host_endpoints.get(id) {
+    for (id, now) in &after.state().host_endpoints {
+        match before.state().host_endpoints.get(id) {
             None => note(id, after, [true; 2], true, false),
             Some(then) => {
                 let interfaces = then.interfaces != now.interfaces;
@@ -198,7 +198,7 @@ pub(super) fn endpoints(before: &Model, after: &Model) -> Vec<Touched> {
             }
         }
     }
-    for id in before.host_endpoints.keys().filter(|id| !after.host_endpoints.contains_key(id)) {
+    for id in before.state().host_endpoints.keys().filter(|id| !after.state().host_endpoints.contains_key(id)) {
         note(id, before, [true; 2], false, true);
     }
     found.into_values().collect()
@@ -212,7 +212,7 @@ struct Differ {
 
 impl Differ {
     fn of(before: &Model, after: &Model) -> Self {
-        let (then, now) = (&before.state, &after.state);
+        let (then, now) = (before.state(), after.state());
         let is_other_set = |set: &SetId| then.sets.get(set) != now.sets.get(set);
         let is_other = |then: Option<&Arc<ActiveRules>>, now: Option<&Arc<ActiveRules>>| {
             then != now || now.is_some_and(|rules| sets(rules).any(|set| is_other_set(&set)))

@@ -119,7 +119,7 @@ async fn difference(
     let rules = change::rules(&before, &after, &resources);
     let flows = flows::changes(&before, &after, &endpoints, &args.ports, &mut Progress::new(context));
     let settings = change::settings(&before, &after);
-    let all = after.state.endpoints.len() + after.host_endpoints.len();
+    let all = after.state().endpoints.len() + after.state().host_endpoints.len();
     Ok(Difference { resources, settings, rules, endpoints, all, flows })
 }
 

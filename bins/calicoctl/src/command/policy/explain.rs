@@ -84,7 +84,7 @@ pub(super) async fn explain(
     config: Option<&Path>,
     context: &mut Context<'_>,
 ) -> Result<(), Failure> {
-    let mut model = super::model(&args.files, &args.felix, &args.options, config, context).await?;
+    let model = super::model(&args.files, &args.felix, &args.options, config, context).await?;
     let from = model.names.resolve("--from", &args.from)?;
     let to = model.names.resolve("--to", &args.to)?;
     if from.port.is_some() {
@@ -93,7 +93,7 @@ pub(super) async fn explain(
     let flows = flows(args, &from, &to)?;
     let mut remarks: Vec<String> = from.remarks.iter().chain(&to.remarks).cloned().collect();
     let answers: Vec<_> =
-        flows.into_iter().map(|flow| (flow, ask::ask(&mut model, &from.party, &to.party, &flow))).collect();
+        flows.into_iter().map(|flow| (flow, ask::ask(&model, &from.party, &to.party, &flow))).collect();
     let mut answers = answers.into_iter();
     let Some((flow, answer)) = answers.next() else { return Ok(()) };
     if let Some((_, other)) = answers.next().filter(|(_, other)| other.decision != answer.decision) {
@@ -143,7 +143,7 @@ fn unseen(model: &Model, from: &Party, to: &Party, answer: &Answer) -> Option<St
 
 /// Of an address that is no end of any flow that policy sees.
 fn service(model: &Model, flow: &Flow) -> Option<String> {
-    let is_service = model.state.network.services.iter().any(|net| net.contains(flow.destination));
+    let is_service = model.state().network.services.iter().any(|net| net.contains(flow.destination));
     is_service.then(|| {
         format!(
             "{} is an address of services: hosts translate it to an endpoint behind the service before policy is asked; ask for one of those",

@@ -170,7 +170,7 @@ struct Concerned<'a> {
 impl<'a> Concerned<'a> {
     fn of(before: &'a Model, after: &'a Model, touched: &'a [Touched]) -> Self {
         let touched = touched.iter().map(|one| (&one.key, [one.egress, one.ingress])).collect();
-        let everybody = before.state.network.services != after.state.network.services;
+        let everybody = before.state().network.services != after.state().network.services;
         Self { before, after, touched, everybody }
     }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use calico_core::calc::event::{ActiveHostEndpoint, EndpointId, HostInterfaces};
+use calico_core::calc::event::{EndpointId, HostInterfaces};
 use calico_core::calc::{Abilities, Graph, Problem};
 use calico_core::net::InterfaceName;
 use calico_core::resource::{DefaultAction, HostEndpointSpec, Kind, Resource, ResourceKey};
@@ -20,11 +20,7 @@ use super::picture::Picture;
 pub(super) struct Model {
     pub(super) picture: Picture,
     pub(super) names: Names,
-    /// Its host endpoints are those of the host that is being asked.
-    pub(super) state: ActiveState,
-    /// Those of all hosts.
-    pub(super) host_endpoints: BTreeMap<EndpointId, Arc<ActiveHostEndpoint>>,
-    /// The same for those who ask much and want no reasons.
+    /// What is active, on all hosts at once.
     pub(super) compiled: Compiled,
     pub(super) problems: BTreeMap<ResourceKey, Vec<Problem>>,
     pub(super) settings: HostSettings,
@@ -42,19 +38,14 @@ impl Model {
         let abilities = Abilities { services: !picture.slices.is_empty(), ..Abilities::default() };
         let mut graph = Graph::of_cluster().with_workload_prefixes(prefixes).with_abilities(abilities);
         feed(&mut graph, &picture);
-        let mut state = ActiveState::default();
         let mut compiled = Compiled::default();
-        for event in graph.flush() {
-            state.apply(&event);
-            compiled.apply(&event);
-        }
+        graph.flush().iter().for_each(|event| compiled.apply(event));
         let mut problems: BTreeMap<ResourceKey, Vec<Problem>> = BTreeMap::new();
         for (key, problem) in graph.diagnostics() {
             problems.entry(key.clone()).or_default().push(problem.clone());
         }
-        let host_endpoints = std::mem::take(&mut state.host_endpoints);
         let mut by_node: BTreeMap<String, Vec<EndpointId>> = BTreeMap::new();
-        for id in host_endpoints.keys() {
+        for id in compiled.state().host_endpoints.keys() {
             if let Some(spec) = spec_of(&picture, &id.0) {
                 by_node.entry(spec.node.clone()).or_default().push(id.clone());
             }
@@ -62,8 +53,6 @@ impl Model {
         Self {
             names: Names::of(&picture),
             settings: HostSettings::of(&picture),
-            state,
-            host_endpoints,
             compiled,
             problems,
             beyond,
@@ -72,16 +61,9 @@ impl Model {
         }
     }
 
-    /// Makes the host endpoint by which a host reaches others the only one that is asked.
-    pub(super) fn enter(&mut self, node: &str, given: Option<&ResourceKey>) {
-        let found = self.uplink(node, given).and_then(|id| Some((id.clone(), self.host_endpoints.get(&id)?)));
-        self.state.host_endpoints = found
-            .map(|(id, endpoint)| {
-                let interfaces = HostInterfaces::Named(vec![self.beyond]);
-                (id, Arc::new(ActiveHostEndpoint { interfaces, ..ActiveHostEndpoint::clone(endpoint) }))
-            })
-            .into_iter()
-            .collect();
+    /// What is active, as plain as it was told: for those who want reasons.
+    pub(super) const fn state(&self) -> &ActiveState {
+        self.compiled.state()
     }
 
     /// The host endpoint by which a host reaches others: the one that is given, or has the host's address, or the only one with an
@@ -144,7 +126,7 @@ impl Model {
     }
 
     fn is_other(&self, id: &EndpointId) -> bool {
-        self.host_endpoints.get(id).is_some_and(|endpoint| endpoint.interfaces == HostInterfaces::Others)
+        self.state().host_endpoints.get(id).is_some_and(|endpoint| endpoint.interfaces == HostInterfaces::Others)
     }
 }
 

@@ -44,16 +44,16 @@ pub(super) fn others(models: &[&Model]) -> Vec<End> {
 
 /// The prefixes that a model's rules, sets and settings name.
 fn named(model: &Model) -> Vec<Cidr> {
-    let rules = model.state.policies.values().chain(model.state.profiles.values());
+    let rules = model.state().policies.values().chain(model.state().profiles.values());
     let mut found: Vec<Cidr> =
         rules.flat_map(|rules| rules.ingress.iter().chain(&rules.egress)).flat_map(nets).copied().collect();
-    let members = model.state.sets.values().flat_map(|(_, members)| members);
+    let members = model.state().sets.values().flat_map(|(_, members)| members);
     found.extend(members.filter_map(|member| match member {
         Member::Net(net) => Some(*net),
         Member::AddrPort { .. } => None,
     }));
-    found.extend(&model.state.network.services);
-    if !model.host_endpoints.is_empty() {
+    found.extend(&model.state().network.services);
+    if !model.state().host_endpoints.is_empty() {
         let settings = model.settings.nodes().map(|node| model.settings.of_node(node));
         for settings in settings.chain([model.settings.common()]) {
             let ports = settings.failsafes.inbound.iter().chain(&settings.failsafes.outbound);

@@ -16,11 +16,11 @@ const TCP: u8 = 6;
 /// The ports that rules and names of ports give, or else the web's.
 pub(super) fn usual(model: &Model) -> Vec<Traffic> {
     let mut found = BTreeSet::new();
-    let policies = model.state.policies.values();
+    let policies = model.state().policies.values();
     for rule in policies.flat_map(|rules| rules.ingress.iter().chain(&rules.egress)) {
         of_rule(rule, &mut found);
     }
-    for (_, members) in model.state.sets.values() {
+    for (_, members) in model.state().sets.values() {
         found.extend(members.iter().filter_map(|member| match member {
             Member::AddrPort { protocol, port, .. } => Some((*protocol, *port)),
             Member::Net(_) => None,

@@ -130,8 +130,8 @@ impl Scene {
         let mut scene = Self { protocols: [TCP, UDP].into(), ..Self::default() };
         let mut atoms = HashSet::new();
         for model in models {
-            let policies = model.state.policies.iter().filter(|(id, _)| !id.is_staged()).map(|(_, rules)| rules);
-            let rules = policies.chain(model.state.profiles.values());
+            let policies = model.state().policies.iter().filter(|(id, _)| !id.is_staged()).map(|(_, rules)| rules);
+            let rules = policies.chain(model.state().profiles.values());
             for rule in rules.flat_map(|rules| rules.ingress.iter().chain(&rules.egress)) {
                 scene.protocols.extend(rule.protocol.into_iter().chain(rule.not_protocol));
                 scene
@@ -139,7 +139,7 @@ impl Scene {
                     .extend(rule.icmp.iter().chain(&rule.not_icmp).map(|Icmp { icmp_type, code }| (*icmp_type, *code)));
                 atoms.insert(Atom::of(rule));
             }
-            for member in model.state.sets.values().flat_map(|(_, members)| members) {
+            for member in model.state().sets.values().flat_map(|(_, members)| members) {
                 if let Member::AddrPort { protocol, port, .. } = member {
                     scene.named.entry(*protocol).or_default().insert(*port);
                 }
@@ -166,7 +166,7 @@ impl Scene {
             self.set.entry(UDP).or_default().extend(tunnels.iter().map(|(port, ..)| *port));
             self.set.entry(IPIP).or_default();
         }
-        if models.iter().any(|model| !model.host_endpoints.is_empty()) {
+        if models.iter().any(|model| !model.state().host_endpoints.is_empty()) {
             for port in all.iter().flat_map(|one| one.failsafes.inbound.iter().chain(&one.failsafes.outbound)) {
                 self.set.entry(port.protocol).or_default().insert(port.port);
             }

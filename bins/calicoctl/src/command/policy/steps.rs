@@ -73,10 +73,10 @@ fn stack_of<'a>(model: &'a Model, end: &End) -> Option<&'a Stack> {
         PolicyType::Ingress => ingress,
         PolicyType::Egress => egress,
     };
-    if let Some(endpoint) = model.state.endpoints.get(id) {
+    if let Some(endpoint) = model.state().endpoints.get(id) {
         return Some(of_direction(&endpoint.ingress, &endpoint.egress));
     }
-    let endpoint = model.host_endpoints.get(id)?;
+    let endpoint = model.state().host_endpoints.get(id)?;
     let directions = match end.stage {
         Stage::Untracked => &endpoint.untracked,
         Stage::PreDnat => return Some(&endpoint.pre_dnat),
@@ -115,7 +115,7 @@ impl Teller<'_> {
                     return;
                 }
                 let owner = Owner::Policy { tier: tier.name.clone(), policy: policy.clone() };
-                let rules = self.model.state.policies.get(policy).map(|rules| &**rules);
+                let rules = self.model.state().policies.get(policy).map(|rules| &**rules);
                 match self.of_owner(&owner, Some(&tier.name), rules, policy.is_staged()) {
                     Left::Tier => break,
                     Left::Would => would_decide = true,
@@ -137,7 +137,7 @@ impl Teller<'_> {
             if self.steps.peek().is_none() {
                 return;
             }
-            let rules = self.model.state.profiles.get(profile).map(|rules| &**rules);
+            let rules = self.model.state().profiles.get(profile).map(|rules| &**rules);
             self.of_owner(&Owner::Profile(profile.clone()), None, rules, false);
         }
     }
@@ -211,7 +211,7 @@ impl Teller<'_> {
             PolicyType::Egress => &rules.egress,
         });
         let rule = written.active.and_then(|index| list?.get(index));
-        let mismatch = rule.and_then(|rule| self.model.state.mismatch(rule, self.flow));
+        let mismatch = rule.and_then(|rule| self.model.state().mismatch(rule, self.flow));
         let because = match (mismatch, &written.problem) {
             (Some(mismatch), _) => self.because(mismatch),
             (None, Some(problem)) => problem.clone(),
