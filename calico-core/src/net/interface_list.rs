@@ -71,6 +71,10 @@ fn entry(element: &str) -> Result<Entry, InterfaceListError> {
         let compiled = PikeVM::builder().thompson(limits).build(expression);
         return compiled.map(Entry::Expression).map_err(|error| wrong([": ", &error.to_string()].concat()));
     }
+    if element.starts_with('/') != element.ends_with('/') {
+        // Somebody wrote an expression with a comma in it, of which this is a piece.
+        return Err(wrong(", which holds no comma: the list is cut at each".into()));
+    }
     let is_plain = element.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'));
     let name = element.parse().ok().filter(|_| is_plain);
     name.map(Entry::Name).ok_or_else(|| wrong(String::new()))
@@ -121,5 +125,14 @@ mod tests {
             let error = bad.parse::<InterfaceList>().unwrap_err().to_string();
             assert!(error.contains("is no interface"), "{bad}: {error}");
         }
+        for cut in ["/a{1,3}/", "eth0,/^(a|b),c/", "/a", "a/"] {
+            let error = cut.parse::<InterfaceList>().unwrap_err().to_string();
+            assert!(
+                error.ends_with("or /a regular expression/, which holds no comma: the list is cut at each"),
+                "{error}"
+            );
+        }
+        let error = "eth0+".parse::<InterfaceList>().unwrap_err().to_string();
+        assert!(error.ends_with("or /a regular expression/"), "{error}");
     }
 }
