@@ -9,6 +9,7 @@ mod command;
 mod context;
 mod failure;
 mod input;
+mod order;
 mod output;
 mod patch;
 mod protected;

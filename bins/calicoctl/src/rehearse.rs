@@ -8,11 +8,12 @@ use serde_json::Value;
 
 use crate::failure::{Failure, InputFault};
 use crate::input::Item;
+use crate::order;
 use crate::protected::{self, Operation};
 use crate::spoilt;
 use crate::write::{draft, told};
 
-/// Fails with everything that the resources, written in this order once the cluster's own tiers are there, would be refused for.
+/// Fails with everything that the resources, written once the cluster's own tiers are there, would be refused for.
 pub(crate) async fn check(
     client: &Client,
     verb: &'static str,
@@ -21,8 +22,9 @@ pub(crate) async fn check(
     items: &mut [Item],
 ) -> Result<(), Failure> {
     let mut rehearsal = Rehearsal::after_initialising(client);
-    let mut faults = Few::default();
-    for item in items {
+    let mut refusals = Vec::new();
+    for place in order::of_writing(items.iter().map(|item| item.kind)) {
+        let Some(item) = items.get_mut(place) else { continue };
         match tried(&mut rehearsal, client, verb, intent, item).await {
             Ok(rehearsed) => {
                 if let Some(metadata) = item.resource.metadata_mut().filter(|_| rehearsed.without_revision) {
@@ -31,15 +33,23 @@ pub(crate) async fn check(
                 item.rehearsed = rehearsed;
             }
             Err(Refusal::Client(error)) if skip_exists && spoilt::exists_readable(&error) => {}
-            Err(Refusal::Client(error)) => {
-                let is_stores = error.is_of_store();
-                report(error, verb, item, &mut faults);
+            Err(refusal) => {
+                let is_stores = matches!(&refusal, Refusal::Client(error) if error.is_of_store());
+                refusals.push((place, refusal));
                 if is_stores {
                     // The rest would wait for the same store.
                     break;
                 }
             }
-            Err(Refusal::Reserved(fault)) => faults.add(|| *fault),
+        }
+    }
+    refusals.sort_by_key(|(place, _)| *place);
+    let mut faults = Few::default();
+    for (place, refusal) in refusals {
+        match (refusal, items.get(place)) {
+            (Refusal::Client(error), Some(item)) => report(error, verb, item, &mut faults),
+            (Refusal::Reserved(fault), _) => faults.add(|| *fault),
+            (Refusal::Client(_), None) => {}
         }
     }
     if faults.is_empty() { Ok(()) } else { Err(Failure::Input(faults)) }

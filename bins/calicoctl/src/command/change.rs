@@ -15,7 +15,7 @@ use crate::failure::Failure;
 use crate::input::{self, Item};
 use crate::protected::{self, Operation};
 use crate::write::{self, Outcome};
-use crate::{rehearse, warning};
+use crate::{order, rehearse, warning};
 
 #[derive(Debug, Clone, Args)]
 pub(crate) struct DeleteArgs {
@@ -55,7 +55,7 @@ impl Verb {
     }
 }
 
-/// Reads and checks everything, against the datastore too, then writes in the order given. Until all is known to be right nothing is
+/// Reads and checks everything, against the datastore too, then writes it, tiers first. Until all is known to be right nothing is
 /// made: neither a missing datastore nor the cluster's own tiers.
 pub(crate) async fn write(
     verb: Verb,
@@ -82,27 +82,39 @@ pub(crate) async fn write(
         return finish(report::dry(report::summary(word, past, &successes(&items))), context);
     }
     let client = context.client_for_writing(client, config).await?;
+    let attempts = write_all(verb, &client, &items).await;
+    for (item, attempt) in items.iter().zip(&attempts) {
+        if matches!(attempt.outcome, Outcome::Done | Outcome::Undecided(_)) {
+            warn(item, context);
+        }
+    }
+    finish(report::summary(word, past, &attempts), context)
+}
+
+/// Writes all, and the cluster's own tiers before them.
+async fn write_all(verb: Verb, client: &Client, items: &[Item]) -> Vec<Attempt> {
+    let order = order::of_writing(items.iter().map(|item| item.kind));
+    let mut ordered = order.iter().filter_map(|place| items.get(*place));
     let mut attempts = Vec::with_capacity(items.len());
     if let Err(error) = client.initialise().await {
         // As upstream: an operator may lack the right to write tiers and still apply policies.
         tracing::info!(%error, "the cluster's own tiers are not all there");
-        if let (true, Some(first)) = (error.is_retryable(), items.first()) {
+        if error.is_retryable()
+            && let Some(first) = ordered.next()
+        {
             attempts.push(Attempt::of_item(first, Outcome::Stopped(chain(&error))));
         }
     }
-    for item in items.iter().skip(attempts.len()) {
+    for item in ordered {
         let outcome = match verb {
             _ if report::is_over(&attempts) => Outcome::Untried,
-            Verb::Apply => write::apply(&client, item).await,
-            Verb::Create { skip_exists } => write::create(&client, item, skip_exists).await,
-            Verb::Replace => write::replace(&client, item).await,
+            Verb::Apply => write::apply(client, item).await,
+            Verb::Create { skip_exists } => write::create(client, item, skip_exists).await,
+            Verb::Replace => write::replace(client, item).await,
         };
-        if matches!(outcome, Outcome::Done | Outcome::Undecided(_)) {
-            warn(item, context);
-        }
         attempts.push(Attempt::of_item(item, outcome));
     }
-    finish(report::summary(word, past, &attempts), context)
+    order::by_place(&order, attempts)
 }
 
 /// Reads and checks everything, without a datastore.
@@ -134,22 +146,20 @@ pub(crate) async fn delete(args: &DeleteArgs, config: Option<&Path>, context: &m
         wanted
     } else {
         let documents = input::documents(&target.files, &target.options, context.stdin)?;
-        let mut wanted = input::named(documents, target.options.namespace(), input::Repeats::Refused("delete"))?;
-        // What was applied last depends on what came before it: policies on their tier.
-        wanted.reverse();
-        wanted
+        input::named(documents, target.options.namespace(), input::Repeats::Refused("delete"))?
     };
     let client = context.client(config).await?;
     let mut rehearsal = args.dry_run.then(|| Rehearsal::new(&client));
     let mut attempts = Vec::with_capacity(wanted.len());
-    for one in &wanted {
+    let order = order::of_deleting(wanted.iter().map(|one| one.key.kind()));
+    for one in order.iter().filter_map(|place| wanted.get(*place)) {
         let outcome = match report::is_over(&attempts) {
             true => Outcome::Untried,
             false => delete_one(&client, rehearsal.as_mut(), one, args.skip_not_exists).await,
         };
         attempts.push(Attempt::of_key(&one.key, outcome));
     }
-    let told = report::deletions(&attempts);
+    let told = report::deletions(&order::by_place(&order, attempts));
     finish(if args.dry_run { report::dry(told) } else { told }, context)
 }
 

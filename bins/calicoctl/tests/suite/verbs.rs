@@ -217,6 +217,8 @@ fn what_the_datastore_would_refuse_is_found_before_the_first_write() {
             "apiVersion: projectcalico.org/v3\nkind: Profile\nmetadata: {name: projectcalico-default-allow}\n".into(),
         ],
     );
+    let mixed = [policy("lost.one", "{tier: lost}"), tier("security"), policy("lost.two", "{tier: lost}")];
+    refused("early-mixed", "create -f -", &mixed);
     cluster.store.faults().fail_next(9);
     let run = cluster.type_in("apply -f -", &[new.clone(), policy("new2", "{}")].join("---\n"));
     cluster.store.faults().fail_next(0);
@@ -225,6 +227,13 @@ fn what_the_datastore_would_refuse_is_found_before_the_first_write() {
     assert!(!cluster.done("get gnp allow-dns -o yaml", "").contains("order: 99"));
     let documents = [tier("fresh"), policy("fresh.one", "{tier: fresh}")].join("---\n");
     assert_eq!(cluster.done("create -f -", &documents), "Successfully created 2 resource(s)\n");
+    // What needs a tier may stand before it; what is told keeps the order of the documents.
+    let documents =
+        [policy("later.one", "{tier: later}"), tier("later"), policy("later.two", "{tier: later}")].join("---\n");
+    for verb in ["diff", "apply --dry-run", "apply", "replace", "delete --dry-run", "delete"] {
+        let run = cluster.type_in(&format!("{verb} -f -"), &documents);
+        assert_eq!((run.code, run.stderr.as_str()), (u8::from(verb == "diff"), ""), "{verb}: {run:?}");
+    }
     let skipped = [policy("allow-dns", "{}"), new].join("---\n");
     cluster.done("create -f - --skip-exists", &skipped);
 }
