@@ -117,18 +117,6 @@ impl<'a> Judge<'a> {
         [from, to].into_iter().filter_map(query)
     }
 
-    /// Whether anybody's policy may concern a connection.
-    pub fn concerns(&self, connection: &Connection) -> bool {
-        let Flow { source, destination, .. } = connection.at_policy();
-        if source.is_loopback() && destination.is_loopback() {
-            return false;
-        }
-        self.has_host_endpoints
-            || self.knows(source)
-            || self.knows(destination)
-            || self.further.iter().any(|(net, _)| net.contains(source))
-    }
-
     /// Whether an address is a workload's of this host.
     pub fn knows(&self, address: IpAddr) -> bool {
         self.workloads.contains_key(&address)

@@ -17,6 +17,7 @@
 
 mod doubt;
 mod judge;
+mod policed;
 #[cfg(test)]
 mod tests;
 
@@ -26,6 +27,7 @@ use crate::flow::Flow;
 
 pub use doubt::{Doubt, Doubts};
 pub use judge::{Host, Judge, RouteQuery, Routes};
+pub use policed::Policed;
 
 /// A connection as a host tracks it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

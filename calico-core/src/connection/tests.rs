@@ -352,7 +352,8 @@ fn host_endpoints_are_asked_about_every_possible_way() {
     assert!(!denies(FAR[0], FAR[1], 80), "no policy is about what is forwarded");
     assert!(!judge.denies(&connection(flow("203.0.113.77", OWN[0], 80))), "whence, nobody knows");
     let local = connection(flow("127.0.0.1", "127.0.0.1", 80));
-    assert!(!judge.concerns(&local) && judge.concerns(&connection(flow(FAR[0], OWN[0], 80))));
+    let policed = Policed::of(compiled.state(), &known.settings);
+    assert!(!policed.concerns(&local) && policed.concerns(&connection(flow(FAR[0], OWN[0], 80))));
 }
 
 #[test]
@@ -399,7 +400,7 @@ fn further_sources_are_their_workloads_or_whoever_the_route_leads_to() {
     assert!(!Judge::new(&compiled, known.host()).denies(&outward), "it may not use them, so others do");
     known.settings.host.allow_spoofed_sources = true;
     let mut judge = Judge::new(&compiled, known.host());
-    assert!(judge.concerns(&outward) && judge.denies(&outward));
+    assert!(Policed::of(&state, &known.settings).concerns(&outward) && judge.denies(&outward));
     assert!(!judge.denies(&connection(flow(FAR[1], FAR[0], 80))), "the other way it is nobody's");
     drop(judge);
 

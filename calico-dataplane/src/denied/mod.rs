@@ -24,9 +24,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use calico_core::calc::event::Event;
-use calico_core::connection::{Connection, Doubt, Doubts, Host, Judge, RouteQuery, Routes};
+use calico_core::connection::{Connection, Doubt, Doubts, Host, Judge, Policed, RouteQuery, Routes};
 use calico_core::flow::Flow;
-use calico_core::net::{Cidr, InterfaceName};
+use calico_core::net::InterfaceName;
 use calico_core::verdict::{ActiveState, Compiled, Settings};
 
 use self::stage::{Judging, Slice, Stage};
@@ -273,24 +273,12 @@ impl DeniedConnections {
     }
 
     fn pick(&self, state: &ActiveState, doubt: Option<Doubt>) -> Pick {
-        let addresses = state.endpoints.values().flat_map(|endpoint| &endpoint.addresses);
-        let local: HashSet<IpAddr> = addresses.map(Cidr::address).collect();
-        let mut further: Vec<Cidr> = Vec::new();
-        if self.settings.host.allow_spoofed_sources {
-            further.extend(state.endpoints.values().flat_map(|endpoint| &endpoint.allowed_sources));
-        }
-        let is_any = !state.host_endpoints.is_empty();
+        let policed = Policed::of(state, &self.settings);
         let watched = Arc::clone(&self.watched);
         Box::new(move |connection| {
-            let ends = [connection.original.source, connection.reply.source];
-            let is_policed = || {
-                is_any && !ends.iter().all(IpAddr::is_loopback)
-                    || ends.iter().any(|end| local.contains(end))
-                    || further.iter().any(|net| net.contains(connection.original.source))
-            };
             let is_doubtful = || doubt.as_ref().is_some_and(|doubt| doubt.concerns(connection));
             let is_back = || watched.contains_key(&connection.original);
-            is_policed() && (is_doubtful() || is_back())
+            policed.concerns(connection) && (is_doubtful() || is_back())
         })
     }
 
