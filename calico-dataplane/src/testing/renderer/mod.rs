@@ -10,6 +10,7 @@
     reason = "a test suite: a breach of the contract is a panic that names it"
 )]
 
+mod barred;
 mod decisions;
 mod desired;
 mod story;
@@ -58,6 +59,7 @@ pub struct Subject<'a> {
 pub fn suite(subject: &Subject<'_>) {
     decisions::skeleton(subject);
     story::endpoint_on_another_interface(subject);
+    barred::barred(subject);
     let mut seen = Seen::default();
     for seed in subject.seeds.clone() {
         let mut story = Story::new(subject, seed);

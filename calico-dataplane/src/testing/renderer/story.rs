@@ -43,13 +43,13 @@ pub(super) struct Story<'a> {
 }
 
 /// A renderer, and what its deltas add up to.
-struct Follower {
-    renderer: Box<dyn PolicyRenderer>,
-    desired: Desired,
+pub(super) struct Follower {
+    pub(super) renderer: Box<dyn PolicyRenderer>,
+    pub(super) desired: Desired,
 }
 
 impl Follower {
-    fn new(subject: &Subject<'_>) -> Self {
+    pub(super) fn new(subject: &Subject<'_>) -> Self {
         let renderer = (subject.make)();
         let mut desired = Desired::default();
         let taken = desired.take(&renderer.skeleton());
@@ -57,7 +57,7 @@ impl Follower {
         Self { renderer, desired }
     }
 
-    fn take(&mut self, event: &Event, what: &str) {
+    pub(super) fn take(&mut self, event: &Event, what: &str) {
         let mut delta = Delta::default();
         self.renderer.handle(event, &mut delta);
         if let Err(error) = self.desired.take(&delta) {

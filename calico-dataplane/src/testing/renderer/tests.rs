@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use calico_core::calc::Abilities;
 use calico_core::calc::event::{ActiveEndpoint, ActiveRules, EndpointId, Event, PolicyId, Stack};
+use calico_core::flow::Flow;
 use calico_core::net::{Failsafes, InterfaceName};
 use calico_core::render::{EndpointToHost, PolicyRenderer, RenderConfig, Renderer, ServiceLoops, TO_WORKLOAD};
 use calico_core::resource::{Action, Kind, ResourceKey};
@@ -23,6 +24,7 @@ struct Broken<T> {
     event: fn(&mut T, &Event) -> Option<Event>,
     /// Sees all that was gathered.
     delta: fn(&mut T, &Event, &mut Delta),
+    bar: fn(&mut Delta),
     /// Whether each event gets a delta of its own, appended to what was gathered.
     appends: bool,
     memory: T,
@@ -45,6 +47,11 @@ impl<T> PolicyRenderer for Broken<T> {
             self.inner.handle(&event, delta);
         }
         (self.delta)(&mut self.memory, &event, delta);
+    }
+
+    fn bar(&mut self, ended: &[Flow], over: &[Flow], delta: &mut Delta) {
+        self.inner.bar(ended, over, delta);
+        (self.bar)(delta);
     }
 
     fn abilities(&self) -> Abilities {
@@ -78,6 +85,7 @@ fn sound_with<T: Default>(config: RenderConfig) -> Broken<T> {
         skeleton: |_, _| {},
         event: |_, event| Some(event.clone()),
         delta: |_, _, _| {},
+        bar: |_| {},
         appends: false,
         memory: T::default(),
     }
@@ -90,6 +98,19 @@ fn run<T: 'static>(make: fn() -> Broken<T>, seeds: Range<u64>) {
         failsafes: Failsafes::default(),
         seeds,
     });
+}
+
+#[test]
+fn what_bars_ended_connections() {
+    breaks::<()>("of an ended connection that is dropped which does not begin it", || Broken {
+        bar: |delta| delta.elements.truncate(1),
+        ..sound()
+    });
+    breaks::<()>("what is over, and that alone, is dropped no more", || Broken {
+        bar: |delta| delta.elements.iter_mut().for_each(|change| change.removed.clear()),
+        ..sound()
+    });
+    run(|| Broken::<()> { bar: |delta| *delta = Delta::default(), ..sound() }, 0..8);
 }
 
 /// The suite must fail, and say so in these words.
