@@ -18,9 +18,9 @@ const EVERY_NODE: &str = "AssumeNeededOnEveryNode";
 #[derive(Debug, Clone)]
 pub(super) struct Policy(Arc<Resource>);
 
-/// A list of policies of an endpoint, each with its own place on a packet's way. A workload has the normal one only.
+/// Where on a packet's way policies of an endpoint are asked. A workload has the normal stage only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum List {
+pub(super) enum Stage {
     /// `doNotTrack`.
     Untracked,
     /// `preDNAT`.
@@ -90,7 +90,7 @@ impl Policy {
         let Some(spec) = self.spec() else { return };
         problems.extend(self.combinations().map(Problem::Combination));
         // That a preDNAT policy has egress rules is told already.
-        let is_told = |direction: &PolicyType| *direction == PolicyType::Egress && self.stands_in(List::PreDnat);
+        let is_told = |direction: &PolicyType| *direction == PolicyType::Egress && self.stands_in(Stage::PreDnat);
         let idle = |direction: &PolicyType| !self.governs(*direction) && !self.all_rules(*direction).is_empty();
         let directions = [PolicyType::Ingress, PolicyType::Egress].into_iter();
         problems.extend(directions.filter(|one| idle(one) && !is_told(one)).map(Problem::Ungoverned));
@@ -174,22 +174,22 @@ impl Policy {
         }
     }
 
-    /// Whether it stands in that list of an endpoint. `doNotTrack` goes before `preDNAT`, as upstream's.
-    pub(super) fn stands_in(&self, list: List) -> bool {
+    /// Whether it is asked at that stage. `doNotTrack` goes before `preDNAT`, as upstream's.
+    pub(super) fn stands_in(&self, stage: Stage) -> bool {
         let global = Self::global(self.spec());
         let (untracked, pre_dnat, forward) =
             global.map_or((false, false, false), |spec| (spec.do_not_track, spec.pre_dnat, spec.apply_on_forward));
-        match list {
-            List::Untracked => untracked,
-            List::PreDnat => pre_dnat && !untracked,
-            List::Normal => !untracked && !pre_dnat,
-            List::Forward => !untracked && !pre_dnat && forward,
+        match stage {
+            Stage::Untracked => untracked,
+            Stage::PreDnat => pre_dnat && !untracked,
+            Stage::Normal => !untracked && !pre_dnat,
+            Stage::Forward => !untracked && !pre_dnat && forward,
         }
     }
 
     /// Whether it has a say about workloads.
     pub(super) fn concerns_workloads(&self) -> bool {
-        self.stands_in(List::Normal)
+        self.stands_in(Stage::Normal)
     }
 
     /// Flags and rules that the API does not take together.
@@ -206,11 +206,12 @@ impl Policy {
     /// Whether it takes the same place in an endpoint's stacks as another version of itself.
     pub(super) fn stands_like(&self, other: &Self) -> bool {
         let directions = |policy: &Self| [PolicyType::Ingress, PolicyType::Egress].map(|one| policy.governs(one));
-        let lists = |policy: &Self| [List::Untracked, List::PreDnat, List::Forward].map(|one| policy.stands_in(one));
+        let stages =
+            |policy: &Self| [Stage::Untracked, Stage::PreDnat, Stage::Forward].map(|one| policy.stands_in(one));
         self.tier() == other.tier()
             && self.order() == other.order()
             && directions(self) == directions(other)
-            && lists(self) == lists(other)
+            && stages(self) == stages(other)
     }
 
     /// Whether it selects the same endpoints as another version of itself, as written.

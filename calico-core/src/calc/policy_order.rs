@@ -13,7 +13,7 @@ use hashbrown::HashMap;
 
 use super::diagnostic::Problem;
 use super::event::{Directions, PolicyId, ProfileId, Stack, StackTier};
-use super::policy::{List, Policy};
+use super::policy::{Policy, Stage};
 use super::shared::Shared;
 use crate::resource::{DefaultAction, PolicyType, ResourceKey, TierSpec};
 
@@ -52,24 +52,24 @@ impl PolicyOrder {
         placed
     }
 
-    /// Both directions' stacks of a list.
-    pub(super) fn stacks(&mut self, sorted: &[Placed<'_>], profiles: &[ProfileId], list: List) -> Directions {
+    /// Both directions' stacks of a stage.
+    pub(super) fn stacks(&mut self, sorted: &[Placed<'_>], profiles: &[ProfileId], stage: Stage) -> Directions {
         Directions {
-            ingress: self.stack(sorted, profiles, list, PolicyType::Ingress),
-            egress: self.stack(sorted, profiles, list, PolicyType::Egress),
+            ingress: self.stack(sorted, profiles, stage, PolicyType::Ingress),
+            egress: self.stack(sorted, profiles, stage, PolicyType::Egress),
         }
     }
 
-    /// One direction's stack of a list; equal stacks are one value.
+    /// One direction's stack of a stage; equal stacks are one value.
     pub(super) fn stack(
         &mut self,
         sorted: &[Placed<'_>],
         profiles: &[ProfileId],
-        list: List,
+        stage: Stage,
         direction: PolicyType,
     ) -> Arc<Stack> {
         let mut tiers: Vec<StackTier> = Vec::new();
-        let stands = |policy: &Policy| policy.stands_in(list) && policy.governs(direction);
+        let stands = |policy: &Policy| policy.stands_in(stage) && policy.governs(direction);
         for Placed { key, policy } in sorted.iter().filter(|placed| stands(placed.policy)) {
             let id = PolicyId((*key).clone());
             let name = policy.tier();
@@ -78,7 +78,7 @@ impl PolicyOrder {
                 tiers.push(StackTier { name: name.into(), policies: Vec::new(), default_action });
             }
             let Some(tier) = tiers.last_mut() else { continue };
-            if matches!(list, List::Normal | List::Forward) && !policy.is_staged() {
+            if matches!(stage, Stage::Normal | Stage::Forward) && !policy.is_staged() {
                 tier.default_action = self.default_action(name);
             }
             tier.policies.push(id);

@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use super::hosts::HOST_INTERFACES;
 use super::names::Direction;
 use super::owner::Layer;
-use super::place::Place;
+use super::stage::Stage;
 use super::words::{accept, base, chain, deny, established, goto, jump, lookup, mark, marked, starts};
 use super::{RenderConfig, ended, failsafe, stack};
 use crate::calc::event::ActiveHostEndpoint;
@@ -30,8 +30,8 @@ impl Parts<'_> {
     pub(super) fn chains(self) -> Vec<Chain> {
         let mut chains = failsafe::chains(self.config, self.raw);
         if self.raw {
-            chains.extend(self.untracked("raw-in", Hook::Prerouting, Place::UntrackedIn));
-            chains.extend(self.untracked("raw-out", Hook::Output, Place::UntrackedOut));
+            chains.extend(self.untracked("raw-in", Hook::Prerouting, Stage::UntrackedIn));
+            chains.extend(self.untracked("raw-out", Hook::Output, Stage::UntrackedOut));
         }
         if self.pre_dnat {
             chains.extend(self.pre_dnat());
@@ -42,16 +42,16 @@ impl Parts<'_> {
         chains
     }
 
-    fn untracked(self, name: &str, hook: Hook, place: Place) -> [Chain; 3] {
+    fn untracked(self, name: &str, hook: Hook, stage: Stage) -> [Chain; 3] {
         let mut rules = vec![self.carry(false)];
-        rules.push(failsafe::jump(place.direction()));
-        rules.extend(failsafe::jump_replies(self.config, place.direction()));
+        rules.push(failsafe::jump(stage.direction()));
+        rules.extend(failsafe::jump_replies(self.config, stage.direction()));
         let policy = format!("{name}-policy");
         rules.extend([self.carry(true), jump(&policy), self.carry(false)]);
         let statements = vec![Statement::NoTrack];
         let untrack = Rule { matches: vec![self.carried()], statements, ..Rule::default() };
         [
-            chain(&policy, self.policy(place)),
+            chain(&policy, self.policy(stage)),
             base(name, hook, -300, rules),
             base(&format!("{name}-notrack"), hook, -299, vec![untrack]),
         ]
@@ -64,7 +64,7 @@ impl Parts<'_> {
         rules.extend(self.invalid(Field::IifName));
         rules.push(failsafe::jump(Direction::Ingress));
         rules.extend([self.carry(true), jump("pre-dnat-policy"), self.carry(false)]);
-        let policy = chain("pre-dnat-policy", self.policy(Place::PreDnat));
+        let policy = chain("pre-dnat-policy", self.policy(Stage::PreDnat));
         [base("pre-dnat", Hook::Prerouting, -150, rules), policy]
     }
 
@@ -77,16 +77,16 @@ impl Parts<'_> {
         rules.extend([established(), ended::rule()]);
         rules.extend(self.invalid(Field::IifName));
         rules.push(failsafe::jump(Direction::Ingress));
-        rules.extend(self.policy(Place::HostIn));
+        rules.extend(self.policy(Stage::HostIn));
         base("host-in", Hook::Input, 2, rules)
     }
 
     fn host_out(self) -> Vec<Chain> {
-        let ending = |place| {
+        let ending = |stage| {
             let mut rules = self.workloads(Field::OifName);
             rules.extend(self.invalid(Field::OifName));
             rules.push(failsafe::jump(Direction::Egress));
-            rules.extend(self.policy(place));
+            rules.extend(self.policy(stage));
             rules
         };
         let first = if self.raw { self.settled() } else { self.carry(false) };
@@ -96,12 +96,12 @@ impl Parts<'_> {
         let mut postrouting = vec![accept(vec![self.marked(false)]), self.carry(false)];
         let mut chains = Vec::new();
         if Layer::Mangle.shared(self.config) == Layer::Filter {
-            chains.push(chain("host-out-policy", ending(Place::HostOut)));
+            chains.push(chain("host-out-policy", ending(Stage::HostOut)));
             output.push(goto(Vec::new(), "host-out-policy"));
             postrouting.push(goto(Vec::new(), "host-out-policy"));
         } else {
-            output.extend(ending(Place::HostOut));
-            postrouting.extend(ending(Place::HostOutDnat));
+            output.extend(ending(Stage::HostOut));
+            postrouting.extend(ending(Stage::HostOutDnat));
         }
         chains.push(base("host-out", Hook::Output, 0, output));
         chains.push(base("host-out-dnat", Hook::Postrouting, -150, postrouting));
@@ -109,30 +109,30 @@ impl Parts<'_> {
     }
 
     fn forward(self) -> [Chain; 2] {
-        let half = |first: Option<Rule>, place: Place| {
+        let half = |first: Option<Rule>, stage: Stage| {
             let mut rules: Vec<Rule> = first.into_iter().collect();
             rules.push(established());
             // One of the two is enough.
-            rules.extend((place == Place::ForwardIn).then(ended::rule));
-            rules.extend(self.invalid(place.field()));
-            rules.extend(self.policy(place));
+            rules.extend((stage == Stage::ForwardIn).then(ended::rule));
+            rules.extend(self.invalid(stage.field()));
+            rules.extend(self.policy(stage));
             rules
         };
         // Settled or not, the bit ends here: at postrouting it says something else.
         let first = if self.raw || self.pre_dnat { self.settled() } else { self.carry(false) };
         [
-            base("forward-host-in", Hook::Forward, 2, half(Some(first), Place::ForwardIn)),
-            base("forward-host-out", Hook::Forward, 3, half(None, Place::ForwardOut)),
+            base("forward-host-in", Hook::Forward, 2, half(Some(first), Stage::ForwardIn)),
+            base("forward-host-out", Hook::Forward, 3, half(None, Stage::ForwardOut)),
         ]
     }
 
     /// The look-up of the named interfaces, then whoever has all others.
-    fn policy(self, place: Place) -> Vec<Rule> {
-        let mut rules = vec![lookup(place.field(), place.map())];
-        if let Some(stack) = self.wildcard.map(|endpoint| place.stack(endpoint)) {
-            let verdict = Some(Verdict::Goto(stack::name(stack, place.course(self.config))));
-            let goto = || Rule { matches: self.others(place.field()), verdict, ..Rule::default() };
-            rules.extend(place.leads_to(stack).then(goto));
+    fn policy(self, stage: Stage) -> Vec<Rule> {
+        let mut rules = vec![lookup(stage.field(), stage.map())];
+        if let Some(stack) = self.wildcard.map(|endpoint| stage.stack(endpoint)) {
+            let verdict = Some(Verdict::Goto(stack::name(stack, stage.course(self.config))));
+            let goto = || Rule { matches: self.others(stage.field()), verdict, ..Rule::default() };
+            rules.extend(stage.leads_to(stack).then(goto));
         }
         rules
     }

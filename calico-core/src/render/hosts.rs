@@ -36,7 +36,7 @@ use core::net::IpAddr;
 
 use super::chains::{Chains, Written};
 use super::host_chains::Parts;
-use super::place::Place;
+use super::stage::Stage;
 use super::workloads::change_elements;
 use super::{RenderConfig, qos, stack};
 use crate::calc::event::{ActiveHostEndpoint, EndpointId, HostInterfaces, Stack};
@@ -55,8 +55,8 @@ pub(super) struct Hosts {
     endpoints: BTreeMap<EndpointId, Arc<ActiveHostEndpoint>>,
     /// Several only while an interface passes on; the smallest counts.
     claims: BTreeMap<Claim, BTreeSet<EndpointId>>,
-    /// Number of claims with policies in a place.
-    users: BTreeMap<Place, usize>,
+    /// Number of claims with policies in a stage.
+    users: BTreeMap<Stage, usize>,
     /// Who wants packets from an address marked, and how; the first counts.
     marks: BTreeMap<IpAddr, BTreeSet<(EndpointId, u8)>>,
     /// The base chains and what only they refer to, as last written.
@@ -153,16 +153,16 @@ impl Hosts {
     }
 
     fn take(&mut self, endpoint: Option<&ActiveHostEndpoint>, chains: &mut Chains, delta: &mut Delta) {
-        for (place, stack) in stacks(endpoint, &chains.config) {
-            chains.take_stack(stack, place.course(&chains.config), delta);
-            *self.users.entry(place).or_insert(0) += 1;
+        for (stage, stack) in stacks(endpoint, &chains.config) {
+            chains.take_stack(stack, stage.course(&chains.config), delta);
+            *self.users.entry(stage).or_insert(0) += 1;
         }
     }
 
     fn release(&mut self, endpoint: Option<&ActiveHostEndpoint>, chains: &mut Chains, delta: &mut Delta) {
-        for (place, stack) in stacks(endpoint, &chains.config) {
-            chains.drop_stack(stack, place.course(&chains.config), delta);
-            if let Some(users) = self.users.get_mut(&place) {
+        for (stage, stack) in stacks(endpoint, &chains.config) {
+            chains.drop_stack(stack, stage.course(&chains.config), delta);
+            if let Some(users) = self.users.get_mut(&stage) {
                 *users = users.saturating_sub(1);
             }
         }
@@ -176,12 +176,12 @@ impl Hosts {
 
     fn chains(&self, config: &RenderConfig) -> Vec<Chain> {
         let wildcard = self.active(None);
-        let used = |place| self.users.get(&place).is_some_and(|users| *users > 0);
+        let used = |stage| self.users.get(&stage).is_some_and(|users| *users > 0);
         let parts = Parts {
             config,
             wildcard: wildcard.as_deref(),
-            raw: used(Place::UntrackedIn) || used(Place::UntrackedOut),
-            pre_dnat: used(Place::PreDnat),
+            raw: used(Stage::UntrackedIn) || used(Stage::UntrackedOut),
+            pre_dnat: used(Stage::PreDnat),
         };
         parts.chains()
     }
@@ -190,8 +190,8 @@ impl Hosts {
 /// The sets that are there with or without host endpoints.
 pub(super) fn declarations(config: &RenderConfig) -> Vec<SetDecl> {
     let key = || vec![FieldType::Interface];
-    let map = |place: Place| SetDecl::new(SetName::composed(place.map()), key(), SetKind::VerdictMap);
-    let mut sets: Vec<SetDecl> = Place::all(config).map(map).collect();
+    let map = |stage: Stage| SetDecl::new(SetName::composed(stage.map()), key(), SetKind::VerdictMap);
+    let mut sets: Vec<SetDecl> = Stage::all(config).map(map).collect();
     sets.push(SetDecl::new(SetName::composed(HOST_INTERFACES), key(), SetKind::Hash));
     sets
 }
@@ -207,10 +207,10 @@ fn claims(endpoint: &ActiveHostEndpoint, config: &RenderConfig) -> BTreeSet<Clai
 }
 
 /// Stacks that get a chain.
-fn stacks<'a>(endpoint: Option<&'a ActiveHostEndpoint>, config: &RenderConfig) -> Vec<(Place, &'a Arc<Stack>)> {
+fn stacks<'a>(endpoint: Option<&'a ActiveHostEndpoint>, config: &RenderConfig) -> Vec<(Stage, &'a Arc<Stack>)> {
     let Some(endpoint) = endpoint else { return Vec::new() };
-    let stacks = Place::all(config).map(|place| (place, place.stack(endpoint)));
-    stacks.filter(|(place, stack)| place.leads_to(stack)).collect()
+    let stacks = Stage::all(config).map(|stage| (stage, stage.stack(endpoint)));
+    stacks.filter(|(stage, stack)| stage.leads_to(stack)).collect()
 }
 
 fn elements(
@@ -220,15 +220,15 @@ fn elements(
 ) -> BTreeSet<(SetName, Element)> {
     let key = || vec![Datum::Interface(interface)].into_boxed_slice();
     let mut elements = BTreeSet::from([(SetName::composed(HOST_INTERFACES), Element::member(key()))]);
-    for place in Place::all(config) {
-        let (stack, course) = (place.stack(endpoint), place.course(config));
-        let verdict = if place.leads_to(stack) {
+    for stage in Stage::all(config) {
+        let (stack, course) = (stage.stack(endpoint), stage.course(config));
+        let verdict = if stage.leads_to(stack) {
             Verdict::Goto(stack::name(stack, course))
         } else {
             // Nothing of its own, and nothing of the others' either.
             Verdict::Return
         };
-        elements.insert((SetName::composed(place.map()), Element::verdict(key(), verdict)));
+        elements.insert((SetName::composed(stage.map()), Element::verdict(key(), verdict)));
     }
     elements
 }

@@ -25,13 +25,13 @@
 //!
 //! | Matter | Upstream | Here |
 //! |---|---|---|
-//! | `*`, preDNAT and forward | sees packets of workload interfaces as well | interfaces of workloads are no host's, in any layer |
+//! | `*`, preDNAT and forward | sees packets of workload interfaces as well | interfaces of workloads are no host's, in any stage |
 //! | `*`, preDNAT | also has interfaces whose own host endpoint has no preDNAT policy | an interface is one endpoint's |
 //! | `*`, untracked | not carried out | carried out: a Deny that is ignored lets through |
 //! | `*`, loopback | policed in both directions | `lo` is no way to anybody; who wants it policed names it |
 //! | translated traffic of the host | the nftables form misses it (`ct status`) | judged once |
 
-use super::{Cluster, Layer};
+use super::{Cluster, Stage};
 use crate::flow::{ConnState, Decision, EndpointToHost, Flow, Passage, Place};
 use crate::member::Endpoint;
 use crate::net::InterfaceName;
@@ -63,7 +63,7 @@ impl Cluster {
             (End::Host, End::Interface(hep)) => hep.zip(Some(PolicyType::Egress)),
             _ => None,
         };
-        let early = |(hep, direction)| self.judge_early(hep, Layer::Untracked, direction, &passage.arriving);
+        let early = |(hep, direction)| self.judge_early(hep, Stage::Untracked, direction, &passage.arriving);
         match first.and_then(early) {
             Some(Decision::Deny) => Decision::Deny,
             Some(Decision::Allow) => self.route(from, to, &passage.flow, true),
@@ -86,7 +86,7 @@ impl Cluster {
             ConnState::Invalid | ConnState::New => {}
         }
         let early = match from {
-            End::Interface(Some(hep)) => self.judge_early(hep, Layer::PreDnat, PolicyType::Ingress, &passage.arriving),
+            End::Interface(Some(hep)) => self.judge_early(hep, Stage::PreDnat, PolicyType::Ingress, &passage.arriving),
             _ => None,
         };
         match early {
@@ -112,12 +112,12 @@ impl Cluster {
     fn forward(&self, from: End<'_>, to: End<'_>, flow: &Flow, allowed: bool) -> Decision {
         let inward = match from {
             End::Workload(sender) => Some(self.workload_egress(sender, flow)),
-            End::Interface(Some(hep)) if !allowed => self.judge(hep, Layer::Forward, PolicyType::Ingress, flow),
+            End::Interface(Some(hep)) if !allowed => self.judge(hep, Stage::Forward, PolicyType::Ingress, flow),
             _ => None,
         };
         let outward = match to {
-            End::Workload(receiver) => self.judge(receiver, Layer::Normal, PolicyType::Ingress, flow),
-            End::Interface(Some(hep)) => self.judge(hep, Layer::Forward, PolicyType::Egress, flow),
+            End::Workload(receiver) => self.judge(receiver, Stage::Normal, PolicyType::Ingress, flow),
+            End::Interface(Some(hep)) => self.judge(hep, Stage::Forward, PolicyType::Egress, flow),
             _ => None,
         };
         let circles =
@@ -127,15 +127,15 @@ impl Cluster {
     }
 
     /// Policies before all others. What they do not decide goes on, and so does what is to or from a fail-safe port.
-    fn judge_early(&self, hep: &Endpoint, layer: Layer, direction: PolicyType, flow: &Flow) -> Option<Decision> {
-        let answer = layer == Layer::Untracked && self.failsafes.admits_reply(direction, flow);
+    fn judge_early(&self, hep: &Endpoint, stage: Stage, direction: PolicyType, flow: &Flow) -> Option<Decision> {
+        let answer = stage == Stage::Untracked && self.failsafes.admits_reply(direction, flow);
         let spared = answer || self.failsafes.admits(direction, flow);
-        if spared { None } else { self.judge(hep, layer, direction, flow) }
+        if spared { None } else { self.judge(hep, stage, direction, flow) }
     }
 
     fn judge_host(&self, hep: &Endpoint, direction: PolicyType, flow: &Flow) -> Decision {
         let spared = self.failsafes.admits(direction, flow).then_some(Decision::Allow);
-        spared.or_else(|| self.judge(hep, Layer::Normal, direction, flow)).unwrap_or(Decision::Deny)
+        spared.or_else(|| self.judge(hep, Stage::Normal, direction, flow)).unwrap_or(Decision::Deny)
     }
 
     pub(super) fn workload_egress(&self, sender: &Endpoint, flow: &Flow) -> Decision {
@@ -143,7 +143,7 @@ impl Cluster {
         let vxlan = flow.protocol == UDP && flow.destination_port == settings.vxlan_port;
         let encapsulated = vxlan && !settings.allow_vxlan_from_workloads
             || flow.protocol == IPIP && !settings.allow_ipip_from_workloads;
-        let judged = self.judge(sender, Layer::Normal, PolicyType::Egress, flow);
+        let judged = self.judge(sender, Stage::Normal, PolicyType::Egress, flow);
         judged.filter(|_| !encapsulated).unwrap_or(Decision::Deny)
     }
 

@@ -16,7 +16,7 @@ use crate::text::Text;
 
 /// At which point of a packet's way a policy is asked. Of host endpoints each has policies of its own; workloads know the normal ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Layer {
+pub(super) enum Stage {
     /// Before connection tracking (`doNotTrack`).
     Untracked,
     /// Before destination NAT (`preDNAT`), where traffic comes in.
@@ -38,10 +38,10 @@ pub(super) struct Policy {
 
 impl Cluster {
     /// Tiers; of normal policies then profiles, then drop. None where nothing decided.
-    pub(super) fn judge(&self, end: &Endpoint, layer: Layer, direction: PolicyType, flow: &Flow) -> Option<Decision> {
+    pub(super) fn judge(&self, end: &Endpoint, stage: Stage, direction: PolicyType, flow: &Flow) -> Option<Decision> {
         // What comes before the normal policies must not end what those are to decide.
-        let ends = matches!(layer, Layer::Normal | Layer::Forward);
-        for policies in self.tiers_for(end, layer, direction) {
+        let ends = matches!(stage, Stage::Normal | Stage::Forward);
+        for policies in self.tiers_for(end, stage, direction) {
             let says =
                 |policy: &&Policy| self.run(policy.rules(direction), policy.key.namespace().unwrap_or_default(), flow);
             let closed = || ends && policies.first().is_some_and(|policy| self.is_closed(policy.tier()));
@@ -53,7 +53,7 @@ impl Cluster {
                 return decided;
             }
         }
-        (layer == Layer::Normal).then(|| self.judge_by_profiles(end, direction, flow))
+        (stage == Stage::Normal).then(|| self.judge_by_profiles(end, direction, flow))
     }
 
     /// Profiles know no tier to leave: Pass goes on with the next profile.
@@ -74,9 +74,9 @@ impl Cluster {
     }
 
     /// Tiers in order, each as its policies, in order, that govern this direction of the endpoint.
-    fn tiers_for(&self, endpoint: &Endpoint, layer: Layer, direction: PolicyType) -> Vec<Vec<&Policy>> {
+    fn tiers_for(&self, endpoint: &Endpoint, stage: Stage, direction: PolicyType) -> Vec<Vec<&Policy>> {
         let applies = |policy: &&Policy| {
-            policy.stands_in(layer)
+            policy.stands_in(stage)
                 && policy.governs(direction)
                 && (self.enforce_staged || !policy.key.kind().is_staged_policy())
                 && policy.selector.as_ref().is_some_and(|selector| self.selects(selector, &endpoint.member))
@@ -123,13 +123,13 @@ impl Policy {
         if self.spec.tier.is_empty() { DEFAULT_TIER } else { &self.spec.tier }
     }
 
-    fn stands_in(&self, layer: Layer) -> bool {
+    fn stands_in(&self, stage: Stage) -> bool {
         let early = self.spec.do_not_track || self.spec.pre_dnat;
-        match layer {
-            Layer::Untracked => self.spec.do_not_track,
-            Layer::PreDnat => self.spec.pre_dnat && !self.spec.do_not_track,
-            Layer::Normal => !early,
-            Layer::Forward => !early && self.spec.apply_on_forward,
+        match stage {
+            Stage::Untracked => self.spec.do_not_track,
+            Stage::PreDnat => self.spec.pre_dnat && !self.spec.do_not_track,
+            Stage::Normal => !early,
+            Stage::Forward => !early && self.spec.apply_on_forward,
         }
     }
 

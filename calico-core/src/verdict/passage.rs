@@ -63,6 +63,13 @@ pub enum Stage {
     Forwarding,
 }
 
+impl Stage {
+    /// The stack of a host endpoint that is asked here; none where it has none.
+    pub fn stack_of(self, endpoint: &ActiveHostEndpoint, direction: PolicyType) -> Option<&Arc<Stack>> {
+        HostStacks::of(endpoint, |stack| stack).stack(self, direction)
+    }
+}
+
 /// Where to look things up, and how to find the rules that match.
 pub(super) trait Evaluator<'a> {
     /// Handle of a stack.

@@ -14,7 +14,7 @@
 //!   of a TCP connection the other way is barred ([`Work::Bar`]), for as long as TCP sends again or until policy allows it. Of other
 //!   protocols nobody knows what a beginning is: for the same time, what comes back is looked for, ever less often, and ended.
 
-mod stage;
+mod phase;
 #[cfg(test)]
 mod tests;
 
@@ -29,7 +29,7 @@ use calico_core::flow::Flow;
 use calico_core::net::InterfaceName;
 use calico_core::verdict::{ActiveState, Compiled, Settings};
 
-use self::stage::{Judging, Slice, Stage};
+use self::phase::{Judging, Phase, Slice};
 pub use crate::reconcile::Holding;
 use crate::{DataplaneError, Pick, Tracked, TrackedName, Tracking};
 
@@ -62,7 +62,7 @@ pub struct DeniedConnections {
     held: Option<Doubt>,
     /// The kernel held nothing yet when it was last asked for.
     waits_for_kernel: bool,
-    stage: Stage,
+    phase: Phase,
     /// No list before.
     earliest: Duration,
     retry: Duration,
@@ -144,15 +144,15 @@ impl DeniedConnections {
 
     /// What to do now. Nothing more is given until it is answered.
     pub fn poll(&mut self, active: &Compiled, holding: Holding, now: Duration) -> Option<Work> {
-        match core::mem::take(&mut self.stage) {
-            Stage::Idle => self.begin(active, holding, now),
-            Stage::Judging(judging) => self.judge(active, judging, now),
-            Stage::Barring { doubt, names, is_new } => {
-                self.stage = Stage::Ending { doubt, count: names.len(), is_new };
+        match core::mem::take(&mut self.phase) {
+            Phase::Idle => self.begin(active, holding, now),
+            Phase::Judging(judging) => self.judge(active, judging, now),
+            Phase::Barring { doubt, names, is_new } => {
+                self.phase = Phase::Ending { doubt, count: names.len(), is_new };
                 Some(Work::End(names))
             }
-            stage => {
-                self.stage = stage;
+            phase => {
+                self.phase = phase;
                 None
             }
         }
@@ -160,25 +160,25 @@ impl DeniedConnections {
 
     /// When to come back at the latest, if nothing else happens; what is past means at once.
     pub fn poll_timeout(&self) -> Option<Duration> {
-        match self.stage {
-            Stage::Idle if !self.over.is_empty() => Some(Duration::ZERO),
-            Stage::Idle if self.has_news() && !self.waits_for_kernel => Some(self.earliest),
-            Stage::Idle => self.watch.map(|watch| watch.next.max(self.earliest)),
-            Stage::Judging(_) | Stage::Barring { .. } => Some(Duration::ZERO),
+        match self.phase {
+            Phase::Idle if !self.over.is_empty() => Some(Duration::ZERO),
+            Phase::Idle if self.has_news() && !self.waits_for_kernel => Some(self.earliest),
+            Phase::Idle => self.watch.map(|watch| watch.next.max(self.earliest)),
+            Phase::Judging(_) | Phase::Barring { .. } => Some(Duration::ZERO),
             _ => None,
         }
     }
 
     /// The list that was asked for, or why there is none.
     pub fn listed(&mut self, outcome: Result<Tracking, DataplaneError>, now: Duration) -> Result<(), DataplaneError> {
-        let Stage::Listing { began, doubt } = core::mem::take(&mut self.stage) else { return Ok(()) };
+        let Phase::Listing { began, doubt } = core::mem::take(&mut self.phase) else { return Ok(()) };
         match outcome {
             Ok(tracking) => {
                 let pause = (now.saturating_sub(began) * SHARE).clamp(PAUSE.0, PAUSE.1);
                 self.earliest = now + pause;
                 self.host.clone_from(&tracking.host);
                 self.changed = false;
-                self.stage = Stage::Judging(self.judging(doubt, tracking));
+                self.phase = Phase::Judging(self.judging(doubt, tracking));
                 Ok(())
             }
             Err(error) => Err(self.failed(doubt, error, now)),
@@ -187,11 +187,11 @@ impl DeniedConnections {
 
     /// The routes that were asked for, or why there are none.
     pub fn routed(&mut self, outcome: Result<Routes, DataplaneError>, now: Duration) -> Result<(), DataplaneError> {
-        let Stage::Routing(mut judging) = core::mem::take(&mut self.stage) else { return Ok(()) };
+        let Phase::Routing(mut judging) = core::mem::take(&mut self.phase) else { return Ok(()) };
         match outcome {
             Ok(routes) => {
                 judging.routes = Some(routes);
-                self.stage = Stage::Judging(judging);
+                self.phase = Phase::Judging(judging);
                 Ok(())
             }
             Err(error) => Err(self.failed(judging.doubt, error, now)),
@@ -200,7 +200,7 @@ impl DeniedConnections {
 
     /// How ending them went. Answers how many have ended.
     pub fn ended(&mut self, outcome: Result<(), DataplaneError>, now: Duration) -> Result<usize, DataplaneError> {
-        let Stage::Ending { doubt, count, is_new } = core::mem::take(&mut self.stage) else { return Ok(0) };
+        let Phase::Ending { doubt, count, is_new } = core::mem::take(&mut self.phase) else { return Ok(0) };
         if let Err(error) = outcome {
             return Err(self.failed(doubt, error, now));
         }
@@ -237,7 +237,7 @@ impl DeniedConnections {
             self.held = Some(if self.held.is_some() { Doubt::All } else { doubt.clone() });
         }
         let pick = self.pick(active.state(), doubt.clone());
-        self.stage = Stage::Listing { began: now, doubt };
+        self.phase = Phase::Listing { began: now, doubt };
         Some(Work::List(pick))
     }
 
@@ -303,7 +303,7 @@ impl DeniedConnections {
             let wanted = self.routes(&judge, (slice, former));
             if !wanted.is_empty() {
                 drop(judge);
-                self.stage = Stage::Routing(judging);
+                self.phase = Phase::Routing(judging);
                 return Some(Work::Route(wanted));
             }
         }
@@ -326,7 +326,7 @@ impl DeniedConnections {
         judging.children.extend(children);
         self.forget(allowed);
         if judging.next < judging.tracking.connections.len() + judging.former.len() {
-            self.stage = Stage::Judging(judging);
+            self.phase = Phase::Judging(judging);
             return None;
         }
         self.end(judging, now)
@@ -371,10 +371,10 @@ impl DeniedConnections {
             }
         }
         if ended.is_empty() {
-            self.stage = Stage::Ending { doubt, count: names.len(), is_new };
+            self.phase = Phase::Ending { doubt, count: names.len(), is_new };
             return Some(Work::End(names));
         }
-        self.stage = Stage::Barring { doubt, names, is_new };
+        self.phase = Phase::Barring { doubt, names, is_new };
         Some(Work::Bar { ended, over: core::mem::take(&mut self.over) })
     }
 }

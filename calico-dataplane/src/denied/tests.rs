@@ -6,7 +6,7 @@ use calico_core::net::PortRange;
 use calico_core::resource::{Action, Kind, ResourceKey};
 use futures_now::now_or_never;
 
-use super::stage::SLICE;
+use super::phase::SLICE;
 use super::*;
 use crate::Dataplane;
 use crate::recording::{Faults, Recording};

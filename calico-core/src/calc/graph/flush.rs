@@ -11,7 +11,7 @@ use super::super::event::{
     ActiveEndpoint, ActiveHostEndpoint, ActiveRule, ActiveRules, EndpointId, Event, PolicyId, ProfileId, SetId,
 };
 use super::super::local::Local;
-use super::super::policy::List;
+use super::super::policy::Stage;
 use super::super::rule_scan::{self, Scan, Scope};
 use super::super::sequence::Batch;
 use super::Graph;
@@ -180,7 +180,7 @@ impl Graph {
         let sorted = self.order.sort(self.activation.policies_of(key));
         let mut problems = self.order.missing_tiers(&sorted);
         let profiles: Vec<ProfileId> = endpoint.profiles().map(|name| ProfileId(name.into())).collect();
-        let stacks = self.order.stacks(&sorted, &profiles, List::Normal);
+        let stacks = self.order.stacks(&sorted, &profiles, Stage::Normal);
         let active = describe::workload(endpoint, stacks, self.abilities, &mut problems);
         self.diagnostics.set(key, Finder::Order, problems);
         active
@@ -198,10 +198,10 @@ impl Graph {
         let active = interfaces.map(|interfaces| ActiveHostEndpoint {
             interfaces,
             dscp: describe::marked(endpoint, &mut problems),
-            untracked: self.order.stacks(&sorted, &[], List::Untracked),
-            pre_dnat: self.order.stack(&sorted, &[], List::PreDnat, PolicyType::Ingress),
-            normal: self.order.stacks(&sorted, &profiles, List::Normal),
-            forward: self.order.stacks(&sorted, &[], List::Forward),
+            untracked: self.order.stacks(&sorted, &[], Stage::Untracked),
+            pre_dnat: self.order.stack(&sorted, &[], Stage::PreDnat, PolicyType::Ingress),
+            normal: self.order.stacks(&sorted, &profiles, Stage::Normal),
+            forward: self.order.stacks(&sorted, &[], Stage::Forward),
         });
         self.diagnostics.set(key, Finder::Order, problems);
         active

@@ -6,7 +6,7 @@ use calico_core::calc::event::{ActiveRules, Member, PolicyId, Stack};
 use calico_core::flow::{Decision, Flow};
 use calico_core::net::Family;
 use calico_core::resource::{Action, DefaultAction, PolicyType, ResourceKey};
-use calico_core::verdict::{End, Lack, Matched, Mismatch, Owner, RuleStep, Side, Stage, Step};
+use calico_core::verdict::{End, Lack, Matched, Mismatch, Owner, RuleStep, Side, Step};
 use serde_json::{Value, json};
 
 use super::model::Model;
@@ -69,21 +69,14 @@ fn stack_of<'a>(model: &'a Model, end: &End) -> Option<&'a Stack> {
         )
     });
     let id = end.endpoint.as_ref().filter(|_| was_asked)?;
-    let of_direction = |ingress, egress| match end.direction {
-        PolicyType::Ingress => ingress,
-        PolicyType::Egress => egress,
-    };
     if let Some(endpoint) = model.state().endpoints.get(id) {
-        return Some(of_direction(&endpoint.ingress, &endpoint.egress));
+        return Some(match end.direction {
+            PolicyType::Ingress => &endpoint.ingress,
+            PolicyType::Egress => &endpoint.egress,
+        });
     }
     let endpoint = model.state().host_endpoints.get(id)?;
-    let directions = match end.stage {
-        Stage::Untracked => &endpoint.untracked,
-        Stage::PreDnat => return Some(&endpoint.pre_dnat),
-        Stage::Forward => &endpoint.forward,
-        _ => &endpoint.normal,
-    };
-    Some(of_direction(&directions.ingress, &directions.egress))
+    end.stage.stack_of(endpoint, end.direction).map(|stack| &**stack)
 }
 
 /// Goes through a stack and the steps of its verdict side by side.

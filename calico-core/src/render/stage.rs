@@ -1,4 +1,4 @@
-//! The places at which a host endpoint's policy is asked.
+//! The stages of a packet's way at which a host endpoint's policy is asked, each for one direction.
 
 use alloc::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::calc::event::{ActiveHostEndpoint, Stack};
 use crate::table::Field;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Place {
+pub(super) enum Stage {
     UntrackedIn,
     UntrackedOut,
     PreDnat,
@@ -22,7 +22,7 @@ pub(super) enum Place {
     ForwardOut,
 }
 
-impl Place {
+impl Stage {
     pub(super) fn all(config: &RenderConfig) -> impl Iterator<Item = Self> {
         let all = [
             Self::UntrackedIn,
@@ -35,7 +35,7 @@ impl Place {
             Self::ForwardOut,
         ];
         let same = Layer::Mangle.shared(config) == Layer::Filter;
-        all.into_iter().filter(move |place| !(same && *place == Self::HostOutDnat))
+        all.into_iter().filter(move |stage| !(same && *stage == Self::HostOutDnat))
     }
 
     pub(super) const fn map(self) -> &'static str {

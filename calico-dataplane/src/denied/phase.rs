@@ -10,7 +10,7 @@ use crate::{Tracked, TrackedName, Tracking};
 pub(super) const SLICE: usize = 1024;
 
 #[derive(Debug, Default)]
-pub(super) enum Stage {
+pub(super) enum Phase {
     #[default]
     Idle,
     Listing {
