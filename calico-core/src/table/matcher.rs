@@ -183,9 +183,6 @@ pub enum Match {
         /// Was not instead.
         negated: bool,
     },
-    /// The host has no route by which an answer would leave through the interface that the packet came in by, its mark being looked at
-    /// (before the routing decision only).
-    NoReversePath,
     /// The address is (or, negated, is not) one of this host's.
     Local {
         /// An address field.

@@ -95,7 +95,6 @@ impl Display for Match {
             }
             Self::CtState(states) => write!(f, "ct state {states}"),
             Self::Translated { negated } => write!(f, "ct status & dnat {} 0", if *negated { "==" } else { "!=" }),
-            Self::NoReversePath => f.write_str("fib saddr . mark . iif oif 0"),
             Self::Local { field, negated } => local(f, *field, *negated),
             Self::ArpReply => f.write_str("arp operation reply"),
             Self::Mark { mask, value, negated } => {

@@ -45,13 +45,9 @@ pub(super) fn condition(condition: &Match) -> Option<Statement<'static>> {
             let bit = BinaryOperation::AND(connection("status"), text("dnat"));
             (Expression::BinaryOperation(Box::new(bit)), Expression::Number(0), Operator::EQ)
         }
-        Match::NoReversePath => {
-            let flags = HashSet::from([FibFlag::Saddr, FibFlag::Mark, FibFlag::Iif]);
-            (fib(FibResult::Oif, flags), Expression::Number(0), Operator::EQ)
-        }
         Match::Local { field, negated } => {
             let side = if matches!(field, Field::SrcAddr(_)) { FibFlag::Saddr } else { FibFlag::Daddr };
-            (fib(FibResult::Type, HashSet::from([side])), text("local"), equality(*negated))
+            (address_type(side), text("local"), equality(*negated))
         }
         Match::ArpReply => (payload("arp", "operation"), text("reply"), Operator::EQ),
         Match::Mark { mask, value, negated } => {
@@ -74,8 +70,8 @@ pub(super) fn family(family: Family) -> Statement<'static> {
     Statement::Match(stmt::Match { left: meta(MetaKey::Nfproto), right, op: Operator::EQ })
 }
 
-fn fib(result: FibResult, flags: HashSet<FibFlag>) -> Text {
-    Expression::Named(NamedExpression::Fib(Fib { result, flags }))
+fn address_type(side: FibFlag) -> Text {
+    Expression::Named(NamedExpression::Fib(Fib { result: FibResult::Type, flags: HashSet::from([side]) }))
 }
 
 fn connection(key: &'static str) -> Text {

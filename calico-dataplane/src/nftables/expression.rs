@@ -68,8 +68,6 @@ pub(crate) enum Fib {
     SourceType,
     /// The type of the destination address.
     DestinationType,
-    /// The interface by which an answer leaves, if that is the one by which the packet came in.
-    ReversePath,
 }
 
 /// What a `nat` expression changes, by the kernel's number.
@@ -180,11 +178,10 @@ impl<'a> Expressions<'a> {
     }
 
     pub(crate) fn fib(&mut self, asked: Fib, into: Register) {
-        // Results: index of the outgoing interface, address type. Flags: source, destination, mark, incoming interface.
+        // The address type, of the source or the destination.
         let (result, flags) = match asked {
             Fib::SourceType => (3, 0x1),
             Fib::DestinationType => (3, 0x2),
-            Fib::ReversePath => (1, 0x1 | 0x4 | 0x8),
         };
         self.write("fib", |w| {
             w.be32(1, into.number());

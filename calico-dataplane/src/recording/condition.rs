@@ -57,7 +57,6 @@ impl Run<'_> {
             Match::CtState(states) => self.ct_state().bits() & states.bits() != 0,
             Match::Translated { negated } => self.has_connection() && packet.translated != *negated,
             Match::ArpReply => packet.arp.is_some_and(|arp| arp.reply),
-            Match::NoReversePath => !packet.reverse_path,
             Match::Local { field, negated } => {
                 address(*field, packet).is_some_and(|address| self.surroundings.is_local(address) != *negated)
             }

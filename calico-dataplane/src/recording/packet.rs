@@ -23,8 +23,6 @@ pub struct Packet {
     pub ct_state: CtState,
     /// Whether the connection's destination was translated.
     pub translated: bool,
-    /// Whether an answer would leave by the interface that the packet came in by.
-    pub reverse_path: bool,
     /// Differentiated services code point.
     pub dscp: u8,
     /// Mark.
@@ -53,7 +51,6 @@ impl Packet {
             tcp_flags: TcpFlags::SYN.bits(),
             ct_state: CtState::NEW,
             translated: false,
-            reverse_path: true,
             dscp: 0,
             mark: 0,
             arp: None,

@@ -347,13 +347,11 @@ fn words_stand_only_where_they_may() {
     let filter = |hook, rule| below(ChainType::Filter, hook, 0, rule);
     let nat = |hook, rule| below(ChainType::Nat, hook, 0, rule);
     let reject = || rule(Verdict::Reject(Reject::PortUnreachable));
-    let rpf = || when(Match::NoReversePath, Verdict::Drop);
     let apply = |chains| Ruleset::default().apply(&Delta { chains_set: chains, ..Delta::default() });
     for good in [
         nat(Hook::Postrouting, masquerade()),
         filter(Hook::Input, reject()),
-        filter(Hook::Prerouting, rpf()),
-        vec![chain("alone", None, vec![masquerade(), reject(), rpf()])],
+        vec![chain("alone", None, vec![masquerade(), reject()])],
         below(ChainType::Route, Hook::Output, 0, rule(Verdict::Accept)),
     ] {
         apply(good).unwrap();
@@ -362,7 +360,6 @@ fn words_stand_only_where_they_may() {
         nat(Hook::Prerouting, masquerade()),
         filter(Hook::Postrouting, masquerade()),
         filter(Hook::Postrouting, reject()),
-        filter(Hook::Forward, rpf()),
         nat(Hook::Forward, rule(Verdict::Accept)),
         below(ChainType::Nat, Hook::Postrouting, -300, rule(Verdict::Accept)),
         below(ChainType::Route, Hook::Forward, 0, rule(Verdict::Accept)),

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use calico_core::table::{BaseChain, Chain, ChainName, ChainType, ElementData, Hook, Match, Rule, Table, Verdict};
+use calico_core::table::{BaseChain, Chain, ChainName, ChainType, ElementData, Hook, Rule, Table, Verdict};
 
 use super::Ruleset;
 
@@ -59,14 +59,13 @@ fn allowed_everywhere(rule: &Rule) -> bool {
 
 fn allowed_at(rule: &Rule, base: BaseChain) -> bool {
     let translates = |hooks: &[Hook]| base.chain_type == ChainType::Nat && hooks.contains(&base.hook);
-    let verdict = match &rule.verdict {
+    match &rule.verdict {
         Some(Verdict::Masquerade { .. }) => translates(&[Hook::Postrouting]),
         Some(Verdict::Snat { .. } | Verdict::SnatLookup { .. }) => translates(&[Hook::Postrouting, Hook::Input]),
         Some(Verdict::DnatLookup { .. }) => translates(&[Hook::Prerouting, Hook::Output]),
         Some(Verdict::Reject(_)) => matches!(base.hook, Hook::Input | Hook::Forward | Hook::Output),
         _ => true,
-    };
-    verdict && (base.hook == Hook::Prerouting || !rule.matches.contains(&Match::NoReversePath))
+    }
 }
 
 fn may_hang(chain: &Chain, base: BaseChain) -> bool {

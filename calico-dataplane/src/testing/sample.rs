@@ -262,9 +262,9 @@ fn destination_translations() -> Vec<Rule> {
     lookups.map(|verdict| Rule { verdict: Some(verdict), ..Rule::default() }).into()
 }
 
-/// One rule for each word that only a base chain at this hook may use.
+/// The word that only a base chain before connection tracking may use.
 fn before_tracking() -> Vec<Rule> {
-    vec![rule(Match::NoReversePath, Verdict::Drop), Rule { statements: vec![Statement::NoTrack], ..Rule::default() }]
+    vec![Rule { statements: vec![Statement::NoTrack], ..Rule::default() }]
 }
 
 /// One rule for each word of the ARP table.

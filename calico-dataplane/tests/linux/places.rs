@@ -24,7 +24,6 @@ fn words() -> Vec<Rule> {
         verdict(Verdict::SnatLookup { key: key(Field::SrcAddr(Family::V4)), map: map() }),
         verdict(Verdict::DnatLookup { key: key(Field::DstAddr(Family::V4)), map: map() }),
         verdict(Verdict::Reject(Reject::PortUnreachable)),
-        when(Match::NoReversePath),
         when(Match::Local { field: Field::DstAddr(Family::V4), negated: false }),
         when(Match::Translated { negated: false }),
         doing(Statement::NoTrack),
@@ -35,9 +34,7 @@ fn words() -> Vec<Rule> {
 
 /// What the memory refuses though this kernel does not: others do (refusal before routing: before Linux 5.9).
 fn is_stricter(rule: &Rule, base: BaseChain) -> bool {
-    let refusal = matches!(rule.verdict, Some(Verdict::Reject(_))) && base.hook == Hook::Prerouting;
-    let way_back = rule.matches.contains(&Match::NoReversePath) && matches!(base.hook, Hook::Input | Hook::Forward);
-    refusal || way_back
+    matches!(rule.verdict, Some(Verdict::Reject(_))) && base.hook == Hook::Prerouting
 }
 
 #[test]

@@ -50,7 +50,7 @@ fn rule(random: &mut Random, place: &Place) -> Rule {
         matches.push(Match::Equal { field, value: Value::Proto(protocol), negated: false });
     }
     for _ in 0..random.below(4) {
-        let one = if place.0 == Table::Arp { arp_condition(random) } else { condition(random, family, place.1) };
+        let one = if place.0 == Table::Arp { arp_condition(random) } else { condition(random, family) };
         // Of two conditions on one thing `nft` may make one.
         let seen = |other: &Match| std::mem::discriminant(other) == std::mem::discriminant(&one);
         if !matches.iter().any(seen) {
@@ -93,7 +93,7 @@ fn ports(random: &mut Random) -> Vec<PortRange> {
     (0..1 + random.below(4) as u16).map(range).collect()
 }
 
-fn condition(random: &mut Random, family: Family, chain: &str) -> Match {
+fn condition(random: &mut Random, family: Family) -> Match {
     let negated = random.chance(40);
     let address = random.pick(&[Field::SrcAddr(family), Field::DstAddr(family)]);
     let port = random.pick(&[Field::SrcPort, Field::DstPort]);
@@ -114,7 +114,6 @@ fn condition(random: &mut Random, family: Family, chain: &str) -> Match {
         10 => Match::CtState(random.pick(&[CtState::NEW, CtState::ESTABLISHED.or(CtState::RELATED)])),
         11 => Match::Translated { negated },
         12 => Match::Local { field: address, negated },
-        _ if chain == "raw" => Match::NoReversePath,
         _ => Match::Mark { mask: 0xff00, value: 0x100 * random.below(200) as u32, negated },
     }
 }

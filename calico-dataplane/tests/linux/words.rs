@@ -266,29 +266,6 @@ fn connections_are_limited_until_others_end() {
 }
 
 #[test]
-fn what_has_no_way_back_is_known() {
-    in_network(async |mut network| {
-        let spoofed = "10.99.0.9";
-        network.pod.run(|| run("ip", &format!("address add {spoofed}/32 dev eth0"))).unwrap();
-        let rule = drop_rule().when(Match::NoReversePath);
-        network.chains(vec![base(ChainType::Filter, Hook::Prerouting, -300, vec![rule])]).await;
-        let server = udp(&network.server, SERVER, 5000);
-        let (own, other) = (udp(&network.pod, POD, 6000), udp(&network.pod, spoofed, 6000));
-        other.send_to(&[1], to(SERVER, 5000)).unwrap();
-        own.send_to(&[2], to(SERVER, 5000)).unwrap();
-        assert_eq!(next(&server), (2, to(POD, 6000)), "no answer to the first would leave by where it came in");
-        run("ip", &format!("route add {spoofed}/32 dev {NEAR}"));
-        other.send_to(&[3], to(SERVER, 5000)).unwrap();
-        assert_eq!(next(&server), (3, to(spoofed, 6000)));
-        // A way back by another interface is none.
-        run("ip", &format!("route replace {spoofed}/32 dev {FAR}"));
-        other.send_to(&[4], to(SERVER, 5000)).unwrap();
-        own.send_to(&[5], to(SERVER, 5000)).unwrap();
-        assert_eq!(next(&server).0, 5);
-    });
-}
-
-#[test]
 fn the_hosts_own_addresses_are_local() {
     in_network(async |mut network| {
         let host = std::net::UdpSocket::bind((UPLINK, 5000)).unwrap();

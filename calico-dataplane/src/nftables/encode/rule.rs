@@ -131,10 +131,6 @@ impl RuleEncoder<'_, '_> {
                 self.emit().ct_status(Register::FIRST);
                 self.any_bit(TRANSLATED, *negated);
             }
-            Match::NoReversePath => {
-                self.emit().fib(Fib::ReversePath, Register::FIRST);
-                self.compare(false, &[0; 4]);
-            }
             Match::Local { field, negated } => {
                 self.guard(*field);
                 let source = matches!(field, Field::SrcAddr(_));
