@@ -11,6 +11,7 @@ use sha2::{Digest, Sha256};
 use super::RenderConfig;
 use super::names::Direction;
 use super::owner::{Layer, Owner};
+use super::set::Sets;
 use super::words::mark;
 use crate::resource::Action;
 use crate::table::{Match, RateLimit, Rule, Statement, Verdict};
@@ -19,6 +20,8 @@ use crate::table::{Match, RateLimit, Rule, Statement, Verdict};
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Context<'a> {
     pub(super) config: &'a RenderConfig,
+    /// Which parts of IP sets exist.
+    pub(super) sets: &'a Sets,
     pub(super) owner: &'a Owner,
     /// Of a policy.
     pub(super) tier: Option<&'a str>,

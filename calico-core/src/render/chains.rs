@@ -14,6 +14,7 @@ use super::names::Direction;
 use super::owner::{Layer, Owner};
 use super::pending::Pending;
 use super::segment::{self, Way};
+use super::set::{self, Sets};
 use super::stack::{self, Course};
 use super::{RenderConfig, rule};
 use crate::calc::event::{ActiveRules, PolicyId, Stack};
@@ -24,6 +25,7 @@ use crate::table::{Chain, ChainName, Delta, Rule, Verdict};
 pub(super) struct Chains {
     pub(super) config: RenderConfig,
     pub(super) pending: Pending,
+    pub(super) sets: Sets,
     rules: BTreeMap<Owner, Arc<ActiveRules>>,
     rule_chains: BTreeMap<RuleKey, RuleChain>,
     segments: BTreeMap<ChainName, Segment>,
@@ -68,6 +70,7 @@ impl Chains {
         Self {
             config,
             pending: Pending::default(),
+            sets: Sets::default(),
             rules: BTreeMap::new(),
             rule_chains: BTreeMap::new(),
             segments: BTreeMap::new(),
@@ -80,12 +83,30 @@ impl Chains {
     /// Rules that changed; none where they went. Nothing refers to those any more, says the order of events; should a stack still do so, its
     /// chain closes.
     pub(super) fn set_rules(&mut self, owner: Owner, rules: Option<&Arc<ActiveRules>>, delta: &mut Delta) {
-        match rules {
+        let former = match rules {
             Some(rules) => self.rules.insert(owner.clone(), Arc::clone(rules)),
             None => self.rules.remove(&owner),
         };
-        let first = (owner.clone(), Direction::Ingress, Layer::Filter);
-        let last = (owner, Direction::Egress, Layer::Raw);
+        self.sets.refer(&owner, former.as_deref(), rules.map(|rules| &**rules));
+        for direction in [Direction::Ingress, Direction::Egress] {
+            self.rewrite(&owner, direction, delta);
+        }
+    }
+
+    /// Kernel sets that came and went, and the rules that name others for it.
+    pub(super) fn change_set(&mut self, change: set::Change, delta: &mut Delta) {
+        change.removed.into_iter().for_each(|name| self.pending.remove_set(name, delta));
+        change.added.into_iter().for_each(|decl| self.pending.add_set(decl, delta));
+        change.elements.into_iter().for_each(|elements| self.pending.change_elements(elements, delta));
+        for (owner, direction) in change.rewritten {
+            self.rewrite(&owner, direction, delta);
+        }
+    }
+
+    /// Writes the chains of somebody's rules anew, and the segments in which they stand if they are about other packets than before.
+    fn rewrite(&mut self, owner: &Owner, direction: Direction, delta: &mut Delta) {
+        let first = (owner.clone(), direction, Layer::Filter);
+        let last = (owner.clone(), direction, Layer::Raw);
         let used: Vec<_> = self.rule_chains.range(first..=last).map(|(key, _)| key.clone()).collect();
         for key in used {
             let footprint = self.write_rules(&key.0, key.1, key.2, delta);
@@ -103,7 +124,7 @@ impl Chains {
     fn write_rules(&mut self, owner: &Owner, direction: Direction, layer: Layer, delta: &mut Delta) -> Footprint {
         let rules = self.rules.get(owner);
         let tier = rules.and_then(|rules| rules.tier.as_deref());
-        let context = Context { config: &self.config, owner, tier, direction, layer };
+        let context = Context { config: &self.config, sets: &self.sets, owner, tier, direction, layer };
         let rules = match (rules, direction) {
             (Some(rules), Direction::Ingress) => rule::render(&rules.ingress, &context),
             (Some(rules), Direction::Egress) => rule::render(&rules.egress, &context),

@@ -51,14 +51,16 @@
 //!
 //! Invariants: no chain belongs to an endpoint (chains follow the number of distinct policies and stacks, an endpoint is elements), but those
 //! that hold what its limits have counted;
-//! a change of members is a change of elements and never of a chain; a change of rules is one of their chain, and of the segments in which their
-//! policy stands if it speaks of other protocols or ports than before; only chains that something refers to exist; a `cali*` interface that nobody
+//! a change of members is a change of elements, and of the chains that refer to the set only if a part of it comes or goes; a change of rules is one
+//! of their chain, and of the segments in which their policy stands if it speaks of other protocols or ports than before; only chains that something refers to exist; a `cali*` interface that nobody
 //! announced finds no element and is dropped; before anything is known fail-safe ports are open, as no host endpoint is known either; names are
 //! functions of content, so they survive restarts; an event costs what it changes, whatever its delta has gathered already.
 //!
-//! An IP set becomes four kernel sets, always: hosts (a hash, 75–100 ns) and prefixes (an interval tree) for each family. A rule
-//! that wants a member is written once for each, a rule that wants a non-member tests both. The price is a second rule whose
-//! look-up in an empty tree costs a few nanoseconds; in return the first prefix that joins a set rewrites no chain.
+//! An IP set becomes up to four kernel sets: hosts (a hash, 75–100 ns) and prefixes (an interval tree) for each family, each while it has
+//! members (`set`). A rule that wants a member is written once for each that exists, a rule that wants a non-member tests all of them. The kernel
+//! looks sets up by name, one after the other, for each rule that looks into one: sets that are always empty cost a cold start half of its
+//! time. The price is that the first member of a part, and the last, rewrite the chains that refer to the set; of IPv4 hosts, whose numbers
+//! pass through zero most often, the part always exists.
 
 mod action;
 mod arp;

@@ -74,7 +74,7 @@ pub(super) fn sources_chain(text: &str) -> ChainName {
 }
 
 /// What one kernel set of an IP set holds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum SetPart {
     Hosts,
     Nets,

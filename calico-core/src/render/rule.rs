@@ -1,7 +1,8 @@
 //! One rule of a policy or profile as kernel rules.
 //!
 //! Most rules become one kernel rule. There are more where nf_tables has no "or": for each family when addresses are looked at,
-//! for hosts and prefixes of a set (see the module above), for port numbers beside port names.
+//! for hosts and prefixes of a set, for port numbers beside port names. Parts of sets that do not exist have no members: an alternative that
+//! wants one is left out, and so is a condition that wants none.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -9,6 +10,7 @@ use alloc::vec::Vec;
 use super::action::Context;
 use super::fold;
 use super::names::{SetPart, kernel_set};
+use super::set::Sets;
 use crate::calc::event::{ActiveEntity, ActiveRule, SetId};
 use crate::net::{Cidr, Family, PortRange};
 use crate::resource::Icmp;
@@ -19,13 +21,16 @@ pub(super) fn render(rules: &[ActiveRule], context: &Context<'_>) -> Vec<Rule> {
     let folded = fold::is_unseen(context.config).then(|| fold::fold(rules));
     let numbered = folded.as_deref().unwrap_or(rules).iter().enumerate();
     let act = |(position, rule): (usize, &ActiveRule)| -> Vec<Rule> {
-        alternatives(rule).into_iter().map(|matches| context.act(position, rule.action, matches)).collect()
+        alternatives(rule, context.sets)
+            .into_iter()
+            .map(|matches| context.act(position, rule.action, matches))
+            .collect()
     };
     numbered.flat_map(act).collect()
 }
 
 /// The lists of matches of which one must hold. Empty when the rule can never match.
-fn alternatives(rule: &ActiveRule) -> Vec<Vec<Match>> {
+fn alternatives(rule: &ActiveRule, sets: &Sets) -> Vec<Vec<Match>> {
     let families: &[Option<Family>] = match rule.family {
         _ if looks_at_family(rule) => &[Some(Family::V4), Some(Family::V6)],
         None => &[None],
@@ -33,7 +38,7 @@ fn alternatives(rule: &ActiveRule) -> Vec<Vec<Match>> {
         Some(Family::V6) => &[Some(Family::V6)],
     };
     let allowed = |family: &&Option<Family>| family.is_none() || rule.family.is_none() || rule.family == **family;
-    families.iter().filter(allowed).filter_map(|family| in_family(rule, *family)).flatten().collect()
+    families.iter().filter(allowed).filter_map(|family| in_family(rule, *family, sets)).flatten().collect()
 }
 
 fn looks_at_family(rule: &ActiveRule) -> bool {
@@ -47,7 +52,7 @@ fn looks_at_family(rule: &ActiveRule) -> bool {
 }
 
 /// Alternatives for one family (none: the rule looks at nothing that depends on it); none when the rule does not apply to it.
-fn in_family(rule: &ActiveRule, family: Option<Family>) -> Option<Vec<Vec<Match>>> {
+fn in_family(rule: &ActiveRule, family: Option<Family>, sets: &Sets) -> Option<Vec<Vec<Match>>> {
     let mut found = vec![Vec::new()];
     for options in protocol_options(rule)? {
         fork(&mut found, &options);
@@ -58,9 +63,9 @@ fn in_family(rule: &ActiveRule, family: Option<Family>) -> Option<Vec<Vec<Match>
     for (entity, side) in [(&rule.source, Side::Source), (&rule.destination, Side::Destination)] {
         if let Some(family) = family {
             net_matches(entity, side.addr(family), family, &mut found)?;
-            set_matches(entity, side.addr(family), family, &mut found);
+            set_matches(entity, side.addr(family), family, sets, &mut found);
         }
-        port_matches(entity, side, family, &mut found);
+        port_matches(entity, side, family, sets, &mut found);
     }
     for matches in &mut found {
         matches.sort_by_key(cost);
@@ -148,21 +153,22 @@ fn net_matches(entity: &ActiveEntity, field: Field, family: Family, found: &mut 
     Some(())
 }
 
-fn set_matches(entity: &ActiveEntity, field: Field, family: Family, found: &mut Vec<Vec<Match>>) {
-    let member =
-        |id: SetId, part, negated| Match::InSet { key: vec![field], set: kernel_set(id, part, family), negated };
+fn set_matches(entity: &ActiveEntity, field: Field, family: Family, sets: &Sets, found: &mut Vec<Vec<Match>>) {
+    let member = |id: SetId, negated| -> Vec<Match> {
+        let parts = [SetPart::Hosts, SetPart::Nets].into_iter().filter(|part| sets.has(id, *part, family));
+        parts.map(|part| Match::InSet { key: vec![field], set: kernel_set(id, part, family), negated }).collect()
+    };
     for id in &entity.sets {
-        fork(found, &[member(*id, SetPart::Hosts, false), member(*id, SetPart::Nets, false)]);
+        fork(found, &member(*id, false));
     }
-    for id in &entity.not_sets {
-        require(found, member(*id, SetPart::Hosts, true));
-        require(found, member(*id, SetPart::Nets, true));
+    for condition in entity.not_sets.iter().flat_map(|id| member(*id, true)) {
+        require(found, condition);
     }
 }
 
-fn port_matches(entity: &ActiveEntity, side: Side, family: Option<Family>, found: &mut Vec<Vec<Match>>) {
+fn port_matches(entity: &ActiveEntity, side: Side, family: Option<Family>, sets: &Sets, found: &mut Vec<Vec<Match>>) {
     let named = |id: &SetId, negated| {
-        let family = family?;
+        let family = family.filter(|family| sets.has(*id, SetPart::Ports, *family))?;
         let key = vec![side.addr(family), Field::L4Proto, side.port()];
         Some(Match::InSet { key, set: kernel_set(*id, SetPart::Ports, family), negated })
     };
@@ -172,7 +178,7 @@ fn port_matches(entity: &ActiveEntity, side: Side, family: Option<Family>, found
     };
     let mut options: Vec<Match> = numbers(&entity.ports, false).into_iter().collect();
     options.extend(entity.port_sets.iter().filter_map(|id| named(id, false)));
-    if !options.is_empty() {
+    if !entity.ports.is_empty() || !entity.port_sets.is_empty() {
         fork(found, &options);
     }
     let excluded = numbers(&entity.not_ports, true).into_iter();

@@ -26,6 +26,7 @@ use crate::{Dataplane, HostChange, LinkState};
 mod connections;
 mod fights;
 mod history;
+mod parts;
 mod shapings;
 
 /// A renderer, a machine and a host.

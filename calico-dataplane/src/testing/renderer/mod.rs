@@ -88,6 +88,8 @@ impl Subject<'_> {
 }
 
 #[cfg(test)]
+mod parts;
+#[cfg(test)]
 mod segments;
 #[cfg(test)]
 mod tests;
