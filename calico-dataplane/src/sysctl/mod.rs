@@ -4,8 +4,9 @@
 //! namespace, whichever thread writes later. (This holds for these directories, not for those above them, which every namespace
 //! shares.) A value that is there already is not written again, since some settings act when written.
 
-use std::io::{Read, Write};
+use std::fs::File;
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::FileExt;
 
 use calico_core::table::InterfaceSetting;
 use nix::errno::Errno;
@@ -18,7 +19,7 @@ const ROOT: &str = "/proc/sys";
 /// Where interfaces have settings; the IPv6 ones are missing from a kernel without it.
 const DIRECTORIES: [&str; 4] = ["net/ipv4/conf", "net/ipv4/neigh", "net/ipv6/conf", "net/ipv6/neigh"];
 /// Settings are short texts.
-const MAX_VALUE: u64 = 256;
+const MAX_VALUE: usize = 256;
 
 /// The settings of one network namespace.
 #[derive(Debug)]
@@ -56,22 +57,37 @@ impl Settings {
                 _ => DataplaneError::Kernel { operation: "write", object, source },
             }
         };
-        let mut current = String::new();
-        let read = file(directory, &place.entry, OFlag::O_RDONLY)
-            .and_then(|file| file.take(MAX_VALUE).read_to_string(&mut current));
-        match read {
-            Ok(_) if current.trim() == setting.value.trim() => return Ok(()),
-            Err(error) if error.raw_os_error() == Some(Errno::ENOENT as i32) => return Err(failed(error)),
-            // Some can be written only.
-            _ => {}
-        }
-        let written = file(directory, &place.entry, OFlag::O_WRONLY)
-            .and_then(|mut file| file.write_all(setting.value.as_bytes()));
-        written.map_err(failed)
+        change(directory, &place.entry, setting.value.trim()).map_err(failed)
     }
 }
 
-fn file(directory: &OwnedFd, entry: &str, flags: OFlag) -> std::io::Result<std::fs::File> {
+/// One look-up for both where the file can be read and written, which nearly all can.
+fn change(directory: &OwnedFd, entry: &str, value: &str) -> std::io::Result<()> {
+    match file(directory, entry, OFlag::O_RDWR) {
+        Ok(both) if holds(&both, value) => Ok(()),
+        Ok(both) => write(&both, value),
+        Err(error) if error.raw_os_error() == Some(Errno::ENOENT as i32) => Err(error),
+        // Some can be written only, and where none can, it may still be as it should be.
+        Err(_) => match file(directory, entry, OFlag::O_RDONLY) {
+            Ok(file) if holds(&file, value) => Ok(()),
+            _ => write(&file(directory, entry, OFlag::O_WRONLY)?, value),
+        },
+    }
+}
+
+/// The kernel gives all of it at once.
+fn holds(file: &File, value: &str) -> bool {
+    let mut current = [0; MAX_VALUE];
+    let read = file.read_at(&mut current, 0).ok().and_then(|length| current.get(..length));
+    read.is_some_and(|current| current.trim_ascii() == value.as_bytes())
+}
+
+/// The kernel takes a value at the beginning of a file only.
+fn write(file: &File, value: &str) -> std::io::Result<()> {
+    file.write_all_at(value.as_bytes(), 0)
+}
+
+fn file(directory: &OwnedFd, entry: &str, flags: OFlag) -> std::io::Result<File> {
     let flags = flags | OFlag::O_CLOEXEC | OFlag::O_NOFOLLOW;
     Ok(openat(directory, entry, flags, Mode::empty())?.into())
 }
