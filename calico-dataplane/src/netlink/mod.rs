@@ -7,6 +7,7 @@ pub(crate) mod address;
 pub(crate) mod batch;
 #[cfg(any(test, feature = "testing"))]
 pub(crate) mod faults;
+mod index;
 pub(crate) mod link;
 mod lookup;
 pub(crate) mod monitor;
@@ -47,6 +48,12 @@ pub(crate) struct Routing {
 /// Indices of the interfaces that a delta names: asked for once per apply, as an index lives no longer than its link.
 #[derive(Debug, Default)]
 struct Indices(BTreeMap<InterfaceName, Option<u32>>);
+
+impl Indices {
+    fn known(&self, interface: InterfaceName) -> Option<u32> {
+        self.0.get(&interface).copied().flatten()
+    }
+}
 
 impl Routing {
     pub(crate) fn open() -> Result<Self, DataplaneError> {
@@ -138,42 +145,54 @@ impl Routing {
     /// that gets another route is never without one.
     pub(crate) fn apply(&mut self, delta: &Delta, report: &mut ApplyReport) {
         let mut indices = Indices::default();
-        self.set_neighbors(&delta.neighbors_set, &mut indices, report);
-        self.set_routes(&delta.routes_set, &mut indices, report);
+        self.set(delta, &mut indices, report);
         self.remove_routes(delta, report);
         self.remove_neighbors(delta, &mut indices, report);
     }
 
-    fn set_routes(&mut self, routes: &[Route], indices: &mut Indices, report: &mut ApplyReport) {
-        let missing = |route: &Route, interface| RouteFailure {
-            key: route.key,
-            error: no_interface(route::name(&route.key), interface),
-        };
-        for route in routes {
-            if let Some(interface) = route::interface(route) {
-                let index = self.index(interface, indices);
-                report.routes.extend(index.is_none().then(|| missing(route, interface)));
+    /// Both kinds in the same datagrams, whose failures are told apart by tags: first the neighbours', then the routes'.
+    fn set(&mut self, delta: &Delta, indices: &mut Indices, report: &mut ApplyReport) {
+        let (neighbors, routes) = (&delta.neighbors_set, &delta.routes_set);
+        self.miss_interfaces(delta, indices, report);
+        let mut batch = Batch::new(&mut self.socket);
+        for (tag, neighbor) in neighbors.iter().enumerate() {
+            if let Some(index) = indices.known(neighbor.interface) {
+                let message = neighbor::encode(neighbor, index);
+                batch.push(tag, neighbor::NEW, CREATE | REPLACE, |w| emit(w, &message));
             }
         }
-        let mut batch = Batch::new(&mut self.socket);
-        for (tag, route) in routes.iter().enumerate() {
+        for (tag, route) in (neighbors.len()..).zip(routes) {
             let interface = route::interface(route);
-            let index = interface.and_then(|interface| indices.0.get(&interface).copied().flatten());
+            let index = interface.and_then(|interface| indices.known(interface));
             if interface.is_none() || index.is_some() {
                 let message = route::encode(route, index);
                 batch.push(tag, route::NEW, CREATE | REPLACE, |w| emit(w, &message));
             }
         }
         for (tag, error) in batch.finish() {
-            let Some(route) = routes.get(tag) else { continue };
-            let object = route::name(&route.key);
-            let error = match (route::interface(route), route.target) {
-                (Some(interface), RouteTarget::Interface(_)) if is(&error, &[Errno::ENODEV, Errno::ENETDOWN]) => {
-                    no_interface(object, interface)
-                }
-                _ => kernel("write", &object)(error),
-            };
-            report.routes.push(RouteFailure { key: route.key, error });
+            if let Some(neighbor) = neighbors.get(tag) {
+                report.neighbors.push((*neighbor, neighbor_refused(neighbor, error)));
+            } else if let Some(route) = tag.checked_sub(neighbors.len()).and_then(|place| routes.get(place)) {
+                report.routes.push(RouteFailure { key: route.key, error: route_refused(route, error) });
+            }
+        }
+    }
+
+    /// Asks for the interfaces by which something is to be written; what has none is not.
+    fn miss_interfaces(&self, delta: &Delta, indices: &mut Indices, report: &mut ApplyReport) {
+        for neighbor in &delta.neighbors_set {
+            if self.index(neighbor.interface, indices).is_none() {
+                let error = no_interface(neighbor::name(neighbor), neighbor.interface);
+                report.neighbors.push((*neighbor, error));
+            }
+        }
+        for route in &delta.routes_set {
+            if let Some(interface) = route::interface(route)
+                && self.index(interface, indices).is_none()
+            {
+                let error = no_interface(route::name(&route.key), interface);
+                report.routes.push(RouteFailure { key: route.key, error });
+            }
         }
     }
 
@@ -232,32 +251,6 @@ impl Routing {
         absent
     }
 
-    fn set_neighbors(&mut self, neighbors: &[Neighbor], indices: &mut Indices, report: &mut ApplyReport) {
-        for neighbor in neighbors {
-            if self.index(neighbor.interface, indices).is_none() {
-                let error = no_interface(neighbor::name(neighbor), neighbor.interface);
-                report.neighbors.push((*neighbor, error));
-            }
-        }
-        let mut batch = Batch::new(&mut self.socket);
-        for (tag, neighbor) in neighbors.iter().enumerate() {
-            if let Some(index) = indices.0.get(&neighbor.interface).copied().flatten() {
-                let message = neighbor::encode(neighbor, index);
-                batch.push(tag, neighbor::NEW, CREATE | REPLACE, |w| emit(w, &message));
-            }
-        }
-        for (tag, error) in batch.finish() {
-            let Some(neighbor) = neighbors.get(tag) else { continue };
-            let object = neighbor::name(neighbor);
-            let error = if is(&error, &[Errno::ENODEV, Errno::ENETDOWN]) {
-                no_interface(object, neighbor.interface)
-            } else {
-                kernel("write", &object)(error)
-            };
-            report.neighbors.push((*neighbor, error));
-        }
-    }
-
     fn remove_neighbors(&mut self, delta: &Delta, indices: &mut Indices, report: &mut ApplyReport) {
         let identity = |neighbor: &Neighbor| (neighbor.interface, neighbor.address);
         let set: BTreeSet<_> = delta.neighbors_set.iter().map(identity).collect();
@@ -269,7 +262,7 @@ impl Routing {
             delta.neighbors_removed.iter().enumerate().filter(|(_, one)| !set.contains(&identity(one)))
         {
             // Gone with its interface, otherwise.
-            if let Some(index) = indices.0.get(&neighbor.interface).copied().flatten() {
+            if let Some(index) = indices.known(neighbor.interface) {
                 let message = neighbor::removal(neighbor, index);
                 batch.push(tag, neighbor::DELETE, 0, |w| emit(w, &message));
             }
@@ -282,27 +275,13 @@ impl Routing {
         }
     }
 
-    fn index(&mut self, interface: InterfaceName, indices: &mut Indices) -> Option<u32> {
+    fn index(&self, interface: InterfaceName, indices: &mut Indices) -> Option<u32> {
         if let Some(known) = indices.0.get(&interface) {
             return *known;
         }
-        let index = self.ask_index(interface).ok().flatten();
+        let index = self.socket.index_of(interface).ok().flatten();
         indices.0.insert(interface, index);
         index
-    }
-
-    fn ask_index(&mut self, interface: InterfaceName) -> io::Result<Option<u32>> {
-        let sequence = self.socket.reserve(1);
-        let mut writer = Writer::default();
-        writer.message(link::GET, wire::REQUEST, sequence, |w| emit(w, &link::request(interface)));
-        let request = writer.finish().ok_or(Errno::EMSGSIZE)?;
-        let mut index = None;
-        self.socket.exchange(&request, |message| {
-            if message.sequence == sequence && message.kind == link::NEW {
-                index = link::decode(message.body).map(|link| link.state.index);
-            }
-        })?;
-        Ok(index)
     }
 }
 
@@ -314,6 +293,24 @@ fn emit(w: &mut Writer, message: &impl Emitable) {
 
 fn is(error: &io::Error, any: &[Errno]) -> bool {
     any.iter().any(|errno| error.raw_os_error() == Some(*errno as i32))
+}
+
+fn neighbor_refused(neighbor: &Neighbor, error: io::Error) -> DataplaneError {
+    let object = neighbor::name(neighbor);
+    match is(&error, &[Errno::ENODEV, Errno::ENETDOWN]) {
+        true => no_interface(object, neighbor.interface),
+        false => kernel("write", &object)(error),
+    }
+}
+
+fn route_refused(route: &Route, error: io::Error) -> DataplaneError {
+    let object = route::name(&route.key);
+    match route.target {
+        RouteTarget::Interface(interface) if is(&error, &[Errno::ENODEV, Errno::ENETDOWN]) => {
+            no_interface(object, interface)
+        }
+        _ => kernel("write", &object)(error),
+    }
 }
 
 fn no_interface(object: String, interface: InterfaceName) -> DataplaneError {

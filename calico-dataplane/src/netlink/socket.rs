@@ -5,12 +5,14 @@
 
 use std::io;
 
+use calico_core::net::InterfaceName;
 use netlink_sys::{Socket, SocketAddr};
 use nix::errno::Errno;
 use nix::sys::socket::sockopt::{RcvBufForce, SndBufForce};
 use nix::sys::socket::{MsgFlags, recv, setsockopt};
 use std::os::fd::AsRawFd;
 
+use super::index;
 use super::wire::{self, Message, messages};
 
 /// The kernel fills dumps up to 32 KiB a read; notifications are smaller.
@@ -69,6 +71,11 @@ impl RequestSocket {
     /// Makes the kernel check the filters of dump requests, where it knows how.
     pub(crate) fn check_strictly(&self) {
         let _ = self.socket.set_netlink_get_strict_chk(true);
+    }
+
+    /// The index of a link.
+    pub(crate) fn index_of(&self, interface: InterfaceName) -> io::Result<Option<u32>> {
+        index::of(&self.socket, interface)
     }
 
     /// `count` sequence numbers, of which this is the first.
