@@ -348,10 +348,7 @@ pub(super) fn is_settled(machine: &Reconciler, object: &Object) -> bool {
         Object::Connections => machine.cuts.is_empty(),
         Object::Set(name) => machine.sets.is_settled(name) && machine.elements.is_set_settled(name),
         Object::Chain(name) => machine.chains.is_settled(name),
-        Object::Entry(set, _) => {
-            let mut pending = machine.elements.of(set).into_iter().flat_map(Tracker::pending);
-            pending.all(|found| entry(set, found.key) != *object)
-        }
+        Object::Entry(set, key) => machine.elements.of(set).is_none_or(|elements| elements.is_settled(key)),
         Object::Route(key) => machine.routes.is_settled(key),
         Object::Neighbor(interface, address) => machine.neighbors.is_settled(&(*interface, *address)),
         Object::Shaper(device) => machine.shapings.is_settled(device),
@@ -360,8 +357,7 @@ pub(super) fn is_settled(machine: &Reconciler, object: &Object) -> bool {
 }
 
 pub(super) fn entry(map: &SetName, key: &[Datum]) -> Object {
-    let text: Vec<String> = key.iter().map(ToString::to_string).collect();
-    Object::Entry(map.clone(), text.join(" . "))
+    Object::Entry(map.clone(), key.into())
 }
 
 /// Far more than chains are nested; it only bounds recursion.

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use calico_core::net::InterfaceName;
-use calico_core::table::{ChainName, RouteKey, SetName};
+use calico_core::table::{ChainName, Datum, RouteKey, SetName};
 
 /// How long to wait after failures: from `first`, twice as long each time, up to `longest`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,7 +53,7 @@ pub enum Object {
     /// A chain.
     Chain(ChainName),
     /// What an interface leads to in a verdict map, or another single element of one.
-    Entry(SetName, String),
+    Entry(SetName, Box<[Datum]>),
     /// A route.
     Route(RouteKey),
     /// A neighbour.
@@ -73,7 +73,13 @@ impl fmt::Display for Object {
             Self::Ruleset => f.write_str("the nf_tables transaction"),
             Self::Set(name) => write!(f, "{}set {name}", name.table().prefix()),
             Self::Chain(name) => write!(f, "{}chain {name}", name.table().prefix()),
-            Self::Entry(map, key) => write!(f, "element {key} of {}map {map}", map.table().prefix()),
+            Self::Entry(map, key) => {
+                f.write_str("element ")?;
+                for (place, datum) in key.iter().enumerate() {
+                    write!(f, "{}{datum}", if place > 0 { " . " } else { "" })?;
+                }
+                write!(f, " of {}map {map}", map.table().prefix())
+            }
             Self::Route(key) => write!(f, "route {} (metric {}, table {})", key.dest, key.metric, key.table.value()),
             Self::Neighbor(interface, address) => write!(f, "neighbour {address} on {interface}"),
             Self::Shaper(device) => write!(f, "limit on bandwidth at {device}"),
