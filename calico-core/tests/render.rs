@@ -366,6 +366,36 @@ fn limits_and_marks() {
     assert!(none.chains_removed.iter().any(|name| name.as_str() == "limits-forward"));
 }
 
+/// A limit that becomes another one is written, though its chain keeps its name; one that stays is not, or it would count anew.
+#[test]
+fn limits_change() {
+    let mut renderer = Renderer::new(RenderConfig::default());
+    let limited = |name: &str, qos: QosControls| {
+        let Event::EndpointSet { id, endpoint } = endpoint(name, "calia", &["10.0.0.1/32"], &stack(&[])) else {
+            unreachable!("an endpoint event")
+        };
+        let endpoint = ActiveEndpoint { qos: Some(Arc::new(qos)), ..(*endpoint).clone() };
+        Event::EndpointSet { id, endpoint: Arc::new(endpoint) }
+    };
+    let rates = |rate| QosControls { ingress_packet_rate: Some(rate), ..QosControls::default() };
+    let connections = |most| QosControls { egress_max_connections: Some(most), ..QosControls::default() };
+    let mut told = |event: Event| -> Vec<String> {
+        let delta = handle(&mut renderer, &[event]);
+        let own = delta.chains_set.iter().filter(|chain| chain.name.as_str().ends_with("/calia"));
+        own.map(|chain| chain.rules[0].to_string()).collect()
+    };
+    assert!(told(limited("b", rates(1_000)))[0].contains("1000/second"));
+    assert_eq!(told(limited("b", rates(1_000))), Vec::<String>::new());
+    let marked = QosControls { dscp: calico_core::net::Dscp::new(46), ..rates(1_000) };
+    assert_eq!(told(limited("b", marked)), Vec::<String>::new());
+    assert!(told(limited("b", rates(10)))[0].contains("10/second"));
+    assert!(told(limited("b", connections(7)))[0].contains("over 7"));
+    assert!(told(limited("b", connections(3)))[0].contains("over 3"));
+    // Another endpoint gets the interface, and with it the chain's name.
+    assert!(told(limited("a", connections(5)))[0].contains("over 5"));
+    assert!(told(Event::EndpointRemoved(endpoint_id("a")))[0].contains("over 3"));
+}
+
 /// What an endpoint receives is limited at its interface, what it sends at a device; either goes with what was asked.
 #[test]
 fn bandwidth() {

@@ -246,6 +246,17 @@ impl Chains {
         }
     }
 
+    /// Takes the chains that somebody brings along instead of others. One that keeps its name and says something else is nobody else's (what
+    /// several bring along is equal), and is written anew.
+    pub(super) fn exchange_chains(&mut self, before: &[Chain], after: &[Chain], delta: &mut Delta) {
+        for chain in after {
+            self.take_chain(chain.clone(), delta);
+            if before.iter().any(|old| old.name == chain.name && old != chain) {
+                self.pending.set_chain(chain.clone(), delta);
+            }
+        }
+    }
+
     pub(super) fn drop_chain(&mut self, name: ChainName, delta: &mut Delta) {
         let Some(users) = self.shared.get_mut(&name) else { return };
         *users -= 1;

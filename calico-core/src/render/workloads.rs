@@ -92,7 +92,7 @@ impl Workloads {
                 chains.take_stack(stack, course, delta);
             }
         }
-        after.chains.iter().for_each(|chain| chains.take_chain(chain.clone(), delta));
+        chains.exchange_chains(&before.chains, &after.chains, delta);
         change_elements(&before.elements, &after.elements, delta);
         self.floating.change(interface, &before.floating, &after.floating, chains, delta);
         change_neighbors(&before, &after, &mut chains.pending, delta);
