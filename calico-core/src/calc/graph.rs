@@ -178,7 +178,7 @@ impl Graph {
     /// Addresses that their workload had no more, at some time since the last call: the connections of whoever has them next are not
     /// those that this host remembers. To be asked after [`flush`](Self::flush). In order.
     ///
-    /// They are addresses that left an endpoint of this host or its interface, and those that left an endpoint of any host and thereby
+    /// They are addresses, floating ones too, that left an endpoint of this host or its interface (or lead to another of its own), and those that left an endpoint of any host and thereby
     /// a set that rules here refer to. Not a part of the events, as it says what happened and not what is.
     pub fn take_departed(&mut self) -> Vec<IpAddr> {
         let mut departed = mem::take(&mut self.departed);

@@ -408,11 +408,17 @@ fn edited(update: &Update, edit: impl FnOnce(&mut WorkloadEndpointSpec)) -> Upda
 fn an_address_that_leaves_an_endpoint_of_this_host_has_departed() {
     let (one, two) = ("10.0.0.1/32", "10.0.0.2/32");
     let base = edited(&endpoint("a", one, &[], &[]), |spec| spec.ip_networks.push(two.parse().unwrap()));
+    let floating = |internal: &str| {
+        vec![crate::resource::IpNat { internal_ip: internal.into(), external_ip: "203.0.113.9".into() }]
+    };
+    let base = edited(&base, |spec| spec.ip_nats = floating("10.0.0.1"));
     let cases = [
-        (gone(&base), "10.0.0.1 10.0.0.2"),
+        (gone(&base), "10.0.0.1 10.0.0.2 203.0.113.9"),
         (edited(&base, |spec| spec.ip_networks.truncate(1)), "10.0.0.2"),
-        (edited(&base, |spec| spec.interface_name = Some("calinew".parse().unwrap())), "10.0.0.1 10.0.0.2"),
-        (edited(&base, |spec| spec.node = "node-2".into()), "10.0.0.1 10.0.0.2"),
+        (edited(&base, |spec| spec.ip_nats.clear()), "203.0.113.9"),
+        (edited(&base, |spec| spec.ip_nats = floating("10.0.0.2")), "203.0.113.9"),
+        (edited(&base, |spec| spec.interface_name = Some("calinew".parse().unwrap())), "10.0.0.1 10.0.0.2 203.0.113.9"),
+        (edited(&base, |spec| spec.node = "node-2".into()), "10.0.0.1 10.0.0.2 203.0.113.9"),
         (edited(&base, |spec| spec.ip_networks.reverse()), ""),
         (endpoint("b", one, &[], &[]), ""),
     ];

@@ -138,6 +138,9 @@ impl Graph {
             let stays = active.as_ref().filter(|active| active.interface == former.interface);
             let gone = former.addresses.iter().filter(|net| !stays.is_some_and(|stays| stays.addresses.contains(net)));
             self.departed.extend(gone.map(Cidr::address));
+            // A connection stays with whom it was translated to, so a floating address departs where it leads elsewhere, too.
+            let gone = former.floating.iter().filter(|pair| !stays.is_some_and(|stays| stays.floating.contains(pair)));
+            self.departed.extend(gone.map(|(outside, _)| *outside));
         }
         let id = EndpointId(key.clone());
         match (former, active) {
