@@ -1,9 +1,11 @@
 //! Logging: `tracing` events to standard error.
 
-use std::io::IsTerminal;
+use std::io::{self, IsTerminal, Stderr, Write};
 use std::str::FromStr;
 
 use tracing_subscriber::EnvFilter;
+
+use crate::output;
 
 /// How much is logged; upstream's level names, any case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -68,7 +70,7 @@ pub fn init(level: LogLevel, filter: Option<&str>) {
     let ansi = std::io::stderr().is_terminal() && !no_color;
     let subscriber = tracing_subscriber::fmt()
         .with_env_filter(filter)
-        .with_writer(std::io::stderr)
+        .with_writer(move || Lines { to: io::stderr(), ansi })
         .with_ansi(ansi)
         // Told of an event that cannot be written, it would panic writing that: a full disk would end the program.
         .log_internal_errors(false)
@@ -76,9 +78,50 @@ pub fn init(level: LogLevel, filter: Option<&str>) {
     let _already_set = tracing::subscriber::set_global_default(subscriber);
 }
 
+/// Writes each event as one line, whatever texts of others it tells: who may write the datastore must not write the log.
+struct Lines<W = Stderr> {
+    to: W,
+    /// Whether colours are ours; those of others the subscriber takes out itself.
+    ansi: bool,
+}
+
+impl<W: Write> Write for Lines<W> {
+    fn write(&mut self, event: &[u8]) -> io::Result<usize> {
+        self.write_all(event)?;
+        Ok(event.len())
+    }
+
+    /// An event comes in one piece, its line end with it.
+    fn write_all(&mut self, event: &[u8]) -> io::Result<()> {
+        let text = String::from_utf8_lossy(event);
+        let (line, end) = text.strip_suffix('\n').map_or((&*text, ""), |line| (line, "\n"));
+        let pieces: Vec<String> = if self.ansi {
+            line.split('\u{1b}').map(output::printable).collect()
+        } else {
+            vec![output::printable(line)]
+        };
+        self.to.write_all((pieces.join("\u{1b}") + end).as_bytes())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.to.flush()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_event_is_one_line() {
+        let written = |ansi, event: &str| {
+            let mut lines = Lines { to: Vec::new(), ansi };
+            lines.write_all(event.as_bytes()).unwrap();
+            String::from_utf8(lines.to).unwrap()
+        };
+        assert_eq!(written(false, "WARN a\u{1b}[31m\nINFO forged\n"), "WARN a\u{fffd}[31m\u{fffd}INFO forged\n");
+        assert_eq!(written(true, "\u{1b}[33mWARN\u{1b}[0m a\nb\n"), "\u{1b}[33mWARN\u{1b}[0m a\u{fffd}b\n");
+    }
 
     #[test]
     fn upstreams_names_are_known() {

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use calico_cmd::control::{Client, ControlError, DatastoreState, NodeStatus};
+use calico_cmd::output::printable;
 
 use crate::cli::{StatusArgs, StatusOutput};
 
@@ -49,10 +50,14 @@ fn table(status: &NodeStatus) -> String {
             let _ = write!(
                 text,
                 "  {:address$}  {:name$}  {:kind$}  {}, {} prefixes",
-                peer.address, peer.name, peer.peer_type, peer.state, peer.received
+                peer.address,
+                printable(&peer.name),
+                peer.peer_type,
+                peer.state,
+                peer.received
             );
             if let (Some(error), true) = (&peer.last_error, peer.state != "Established") {
-                let _ = write!(text, " ({error})");
+                let _ = write!(text, " ({})", printable(error));
             }
             text.push('\n');
         }
@@ -69,7 +74,7 @@ fn table(status: &NodeStatus) -> String {
         if !lines.is_empty() {
             let _ = write!(text, "\n{title}\n");
             for line in lines {
-                let _ = writeln!(text, "  {line}");
+                let _ = writeln!(text, "  {}", printable(line));
             }
         }
     }
@@ -88,9 +93,9 @@ fn add_endpoints(text: &mut String, status: &NodeStatus) {
     let shown = status.endpoint_problems.iter().take(ENDPOINTS);
     let others = status.endpoints_with_problems.saturating_sub(shown.len());
     for endpoint in shown {
-        let _ = writeln!(text, "  {}", endpoint.endpoint);
+        let _ = writeln!(text, "  {}", printable(&endpoint.endpoint));
         for problem in &endpoint.first {
-            let _ = writeln!(text, "    {problem}");
+            let _ = writeln!(text, "    {}", printable(problem));
         }
         let more = endpoint.count.saturating_sub(endpoint.first.len());
         if more > 0 {
@@ -165,6 +170,9 @@ Not as written, by endpoint:
     and 2 more
 ";
         assert_eq!(table(&status), page);
+
+        let forged = NodeStatus { diagnostics: vec!["Tier(x\u{1b}[2J\nKernel: fine): bad".into()], ..status.clone() };
+        assert!(table(&forged).contains("\n  Tier(x\u{fffd}[2J\u{fffd}Kernel: fine): bad\n"));
 
         let crowd = vec![status.endpoint_problems[0].clone(); ENDPOINTS + 1];
         let crowded = NodeStatus { endpoint_problems: crowd, endpoints_with_problems: 700, ..status.clone() };

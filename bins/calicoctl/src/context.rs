@@ -4,13 +4,14 @@ use std::io::{ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use calico_cmd::output::printable;
 use calico_cmd::store::{self, OpenError, Resolved, Sources};
 use calico_datastore::client::Client;
 use calico_datastore::memory::MemoryStore;
 use calico_datastore::{Clock, Datastore, IdSource};
 
 use crate::DEFAULT_CONFIG;
-use crate::failure::{Failure, printable};
+use crate::failure::Failure;
 
 /// What verbs work with.
 pub(crate) struct Context<'a> {

@@ -144,8 +144,3 @@ impl From<std::io::Error> for Failure {
 pub(crate) fn divided(message: &str) -> (&str, &str) {
     message.split_at(message.find('\n').unwrap_or(message.len()))
 }
-
-/// Text of others must not move the cursor of whoever reads it.
-pub(crate) fn printable(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
-}

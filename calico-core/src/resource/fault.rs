@@ -2,7 +2,7 @@
 
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
-use core::fmt;
+use core::fmt::{self, Write as _};
 
 use crate::few::Few;
 
@@ -88,15 +88,25 @@ impl Fault {
 }
 
 /// Upstream's wording (`ErrorValidation`, and calicoctl's text for unknown fields), with the reason appended to the latter.
+/// Keys and values of others, which must not break the line that quotes them.
+struct OneLine<'a>(&'a str);
+
+impl fmt::Display for OneLine<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.chars().try_for_each(|c| f.write_char(if c.is_control() { char::REPLACEMENT_CHARACTER } else { c }))
+    }
+}
+
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { path, value, reason, sort, .. } = self;
+        let (path, value) = (OneLine(path), value.as_deref().map(OneLine));
         match (sort, value) {
             (FaultSort::UnknownField, _) => {
                 write!(f, "field in document is not recognized or is in the wrong location: {path} ({reason})")
             }
             (_, Some(value)) => write!(f, "error with field {path} = '{value}' ({reason})"),
-            (_, None) if path.is_empty() => f.write_str(reason),
+            (_, None) if path.0.is_empty() => f.write_str(reason),
             (_, None) => write!(f, "error with field {path} ({reason})"),
         }
     }
@@ -157,6 +167,13 @@ fn edits(left: &str, right: &str) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_quoted_stays_on_one_line() {
+        let fault =
+            Fault::value("spec.a\n".to_string(), Some("x\u{1b}[2J\nKernel: fine".to_string()), "bad".to_string());
+        assert_eq!(fault.to_string(), "error with field spec.a\u{fffd} = 'x\u{fffd}[2J\u{fffd}Kernel: fine' (bad)");
+    }
 
     #[test]
     fn suggests_the_nearest_name_or_lists_them() {

@@ -7,13 +7,14 @@ mod table;
 mod template;
 mod yaml;
 
+use calico_cmd::output::printable;
 use calico_core::resource::{API_VERSION, Kind, Resource, Scope, merge_unknown};
 use calico_datastore::{Revision, Stored};
 use serde_json::{Map, Value, json};
 
 use self::columns::Column;
 pub(crate) use self::format::{Format, FormatParser};
-use crate::failure::{Failure, printable};
+use crate::failure::Failure;
 use crate::spoilt::Spoilt;
 
 /// Resources of one kind that a command found.

@@ -1,6 +1,6 @@
 //! Columns of text, aligned as Go's tab writer does for upstream: at least five wide, three spaces apart.
 
-use crate::failure::printable;
+use calico_cmd::output::printable;
 
 const MIN_WIDTH: usize = 5;
 const GAP: usize = 3;
