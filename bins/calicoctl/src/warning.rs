@@ -23,8 +23,13 @@ const STORED_ONLY: [Kind; 9] = [
 /// One warning for each of these kinds that nothing acts on.
 pub(crate) fn of_kinds(kinds: impl Iterator<Item = Kind>) -> Vec<String> {
     let idle: BTreeSet<Kind> = kinds.filter(|kind| STORED_ONLY.contains(kind)).collect();
+    // Ranges of services say what must not go in circles; they may cut off whoever is within.
+    let part =
+        |kind| if kind == Kind::BgpConfiguration { " (but for the ranges of services in `default`)" } else { "" };
     idle.into_iter()
-        .map(|kind| format!("warning: {kind}: this version checks and stores it, and nothing acts on it yet"))
+        .map(|kind| {
+            format!("warning: {kind}{}: this version checks and stores it, and nothing acts on it yet", part(kind))
+        })
         .collect()
 }
 
