@@ -159,7 +159,7 @@ impl<'a> Story<'a> {
     }
 
     /// Adds what the generator leaves out: the subject's names of interfaces, Ethernet addresses, further sources, shared addresses,
-    /// limits on bandwidth.
+    /// limits.
     fn dress(&mut self, mut update: Update) -> Update {
         let Some(Resource::WorkloadEndpoint(object)) = update.value.as_deref() else { return update };
         let (mut object, random) = (object.clone(), &mut self.generator.random);
@@ -182,7 +182,17 @@ impl<'a> Story<'a> {
         let number = spec.mac.map_or(3, |mac| u64::from(mac.octets()[5]));
         let limit = |number: u64| [None, Some(8_000), Some(16_000)].get(number as usize % 4).copied().flatten();
         let (ingress_bandwidth, egress_bandwidth) = (limit(number), limit(number + 2));
-        let controls = QosControls { ingress_bandwidth, egress_bandwidth, ..QosControls::default() };
+        let rate = |number: u64| limit(number).map(|bits| bits * 10);
+        let (ingress_packet_rate, egress_max_connections) = (rate(number), rate(number + 2));
+        let controls = QosControls {
+            ingress_bandwidth,
+            egress_bandwidth,
+            ingress_packet_rate,
+            // More than a story has packets: this is about what is written.
+            ingress_packet_burst: Some(1_000_000),
+            egress_max_connections,
+            ..QosControls::default()
+        };
         spec.qos_controls = Some(Box::new(controls));
         update.value = Some(Arc::new(Resource::WorkloadEndpoint(object)));
         update
