@@ -83,7 +83,8 @@ impl Dispatch {
         changes
     }
 
-    fn is_local(&self, endpoint: &Endpoint) -> bool {
+    /// Whether an endpoint is of this host.
+    pub(super) fn is_local(&self, endpoint: &Endpoint) -> bool {
         self.host.as_ref().is_none_or(|host| endpoint.object().is_some_and(|object| *object.spec.node == **host))
     }
 

@@ -126,8 +126,13 @@ impl Graph {
     /// Takes in the new state of one key. Cheap: the work is done by the next flush.
     pub fn handle_update(&mut self, update: &Update) {
         let (admitted, mut problems) = admit::admit(update);
-        if let Admitted::HostEndpoint(Some(endpoint)) = &admitted {
-            problems.extend(describe::unknown_ports(endpoint));
+        match &admitted {
+            Admitted::HostEndpoint(Some(endpoint)) => problems.extend(describe::unknown_ports(endpoint)),
+            // Of hundreds of thousands each host tells of its own.
+            Admitted::Endpoint(Some(endpoint)) if !self.dispatch.is_local(endpoint) => {
+                problems.retain(|problem| !matches!(problem, Problem::UnknownField(_)));
+            }
+            _ => {}
         }
         let key = &update.key;
         if !matches!(admitted, Admitted::Irrelevant) {

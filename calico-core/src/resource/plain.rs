@@ -3,7 +3,7 @@
 //! What comes in is the text of a document; what goes out is the object that [`Resource::decode`] would make of its JSON, or nothing
 //! where somebody has to look more closely. It must never be the other way round, so everything that the slow way treats specially
 //! is an error here: a list where a mapping belongs (serde would take it for a struct), a number that was perhaps rounded, also in
-//! fields that nobody knows. Bad text, bad values, nulls and what is nested too deep are errors of serde's own.
+//! fields that nobody knows; and such a field itself in the specification of a workload endpoint, of which the status tells. Bad text, bad values, nulls and what is nested too deep are errors of serde's own.
 
 use core::fmt;
 
@@ -22,7 +22,7 @@ impl Resource {
     pub fn decode_text(kind: Kind, text: &[u8]) -> Option<Self> {
         fn of<T: DeserializeOwned>(text: &[u8], wrap: fn(T) -> Resource) -> Option<Resource> {
             let mut json = serde_json::Deserializer::new(SliceRead::new(text));
-            let object = T::deserialize(Plain(&mut json)).ok()?;
+            let object = T::deserialize(Plain(&mut json, Unknown::Passed)).ok()?;
             json.end().ok().map(|()| wrap(object))
         }
         // Kinds without rules or a name of their own in an annotation: those are looked at as a whole.
@@ -38,12 +38,23 @@ impl Resource {
 }
 
 /// Reads only what needs no second look. All that is read through it is, to any depth.
-struct Plain<T>(T);
+struct Plain<T>(T, Unknown);
+
+/// The specification whose unknown members the slow way notes, for the status to name them.
+const TOLD_OF: &str = "WorkloadEndpointSpec";
+
+/// What a member that nobody knows means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Unknown {
+    Passed,
+    /// The document needs a closer look.
+    Odd,
+}
 
 macro_rules! forward {
     ($($method:ident($($argument:ident: $type:ty),*);)*) => {$(
         fn $method<V: Visitor<'de>>(self, $($argument: $type,)* visitor: V) -> Result<V::Value, D::Error> {
-            self.0.$method($($argument,)* Plain(visitor))
+            self.0.$method($($argument,)* Plain(visitor, self.1))
         }
     )*};
 }
@@ -84,16 +95,20 @@ impl<'de, D: Deserializer<'de>> Deserializer<'de> for Plain<D> {
     /// A mapping, never a list.
     fn deserialize_struct<V: Visitor<'de>>(
         self,
-        _: &'static str,
+        name: &'static str,
         _: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, D::Error> {
-        self.0.deserialize_map(Plain(visitor))
+        let unknown = if name == TOLD_OF { Unknown::Odd } else { self.1 };
+        self.0.deserialize_map(Plain(visitor, unknown))
     }
 
     /// What nobody knows is looked through all the same.
     fn deserialize_ignored_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, D::Error> {
-        self.0.deserialize_any(Plain(IgnoredAny))?;
+        if self.1 == Unknown::Odd {
+            return Err(D::Error::custom("a member that nobody knows"));
+        }
+        self.0.deserialize_any(Plain(IgnoredAny, self.1))?;
         visitor.visit_unit()
     }
 
@@ -140,23 +155,23 @@ impl<'de, V: Visitor<'de>> Visitor<'de> for Plain<V> {
     }
 
     fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<V::Value, D::Error> {
-        self.0.visit_some(Plain(deserializer))
+        self.0.visit_some(Plain(deserializer, self.1))
     }
 
     fn visit_newtype_struct<D: Deserializer<'de>>(self, deserializer: D) -> Result<V::Value, D::Error> {
-        self.0.visit_newtype_struct(Plain(deserializer))
+        self.0.visit_newtype_struct(Plain(deserializer, self.1))
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, access: A) -> Result<V::Value, A::Error> {
-        self.0.visit_seq(Plain(access))
+        self.0.visit_seq(Plain(access, self.1))
     }
 
     fn visit_map<A: MapAccess<'de>>(self, access: A) -> Result<V::Value, A::Error> {
-        self.0.visit_map(Plain(access))
+        self.0.visit_map(Plain(access, self.1))
     }
 
     fn visit_enum<A: EnumAccess<'de>>(self, access: A) -> Result<V::Value, A::Error> {
-        self.0.visit_enum(Plain(access))
+        self.0.visit_enum(Plain(access, self.1))
     }
 }
 
@@ -164,7 +179,7 @@ impl<'de, S: DeserializeSeed<'de>> DeserializeSeed<'de> for Plain<S> {
     type Value = S::Value;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<S::Value, D::Error> {
-        self.0.deserialize(Plain(deserializer))
+        self.0.deserialize(Plain(deserializer, self.1))
     }
 }
 
@@ -172,7 +187,7 @@ impl<'de, A: SeqAccess<'de>> SeqAccess<'de> for Plain<A> {
     type Error = A::Error;
 
     fn next_element_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<Option<T::Value>, A::Error> {
-        self.0.next_element_seed(Plain(seed))
+        self.0.next_element_seed(Plain(seed, self.1))
     }
 }
 
@@ -180,11 +195,11 @@ impl<'de, A: MapAccess<'de>> MapAccess<'de> for Plain<A> {
     type Error = A::Error;
 
     fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, A::Error> {
-        self.0.next_key_seed(Plain(seed))
+        self.0.next_key_seed(Plain(seed, self.1))
     }
 
     fn next_value_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<T::Value, A::Error> {
-        self.0.next_value_seed(Plain(seed))
+        self.0.next_value_seed(Plain(seed, self.1))
     }
 }
 
@@ -193,7 +208,7 @@ impl<'de, A: EnumAccess<'de>> EnumAccess<'de> for Plain<A> {
     type Variant = Plain<A::Variant>;
 
     fn variant_seed<T: DeserializeSeed<'de>>(self, seed: T) -> Result<(T::Value, Self::Variant), A::Error> {
-        self.0.variant_seed(Plain(seed)).map(|(value, variant)| (value, Plain(variant)))
+        self.0.variant_seed(Plain(seed, self.1)).map(|(value, variant)| (value, Plain(variant, self.1)))
     }
 }
 
@@ -205,11 +220,11 @@ impl<'de, A: VariantAccess<'de>> VariantAccess<'de> for Plain<A> {
     }
 
     fn newtype_variant_seed<T: DeserializeSeed<'de>>(self, seed: T) -> Result<T::Value, A::Error> {
-        self.0.newtype_variant_seed(Plain(seed))
+        self.0.newtype_variant_seed(Plain(seed, self.1))
     }
 
     fn tuple_variant<V: Visitor<'de>>(self, length: usize, visitor: V) -> Result<V::Value, A::Error> {
-        self.0.tuple_variant(length, Plain(visitor))
+        self.0.tuple_variant(length, Plain(visitor, self.1))
     }
 
     fn struct_variant<V: Visitor<'de>>(
@@ -217,7 +232,7 @@ impl<'de, A: VariantAccess<'de>> VariantAccess<'de> for Plain<A> {
         fields: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, A::Error> {
-        self.0.struct_variant(fields, Plain(visitor))
+        self.0.struct_variant(fields, Plain(visitor, self.1))
     }
 }
 

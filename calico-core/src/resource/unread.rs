@@ -22,9 +22,8 @@
 //! A network set keeps the prefixes that can be read: were it absent for one bad entry, rules that deny its members would deny
 //! nobody.
 //!
-//! Where no rule can carry a field that is not known (in a network set, a tier, a host endpoint, a staged policy of Kubernetes, a policy without
-//! rules), it is noted in [`Metadata::unread`](super::Metadata::unread): nothing acts on it, and the status says so. Only of workload
-//! endpoints, which are hundreds of thousands, nobody looks for them.
+//! Where no rule can carry a field that is not known (in a network set, a tier, an endpoint, a staged policy of Kubernetes, a policy without
+//! rules), it is noted in [`Metadata::unread`](super::Metadata::unread): nothing acts on it, and the status says so.
 //!
 //! The document is never changed by any of this. Rules and lists of prefixes that are not understood are written back as they were
 //! read; an object of which another part was refused is for its store not to write at all ([`Resource::is_partial`]).
@@ -292,6 +291,7 @@ const fn tells_unknown(kind: Kind) -> bool {
         Kind::NetworkSet
             | Kind::GlobalNetworkSet
             | Kind::HostEndpoint
+            | Kind::WorkloadEndpoint
             | Kind::Tier
             | Kind::StagedKubernetesNetworkPolicy
     )

@@ -478,6 +478,7 @@ fn unknown_fields_are_told_of() {
         (Kind::GlobalNetworkSet, json!({"nets": ["10.0.0.0/8"]})),
         (Kind::Tier, json!({"order": 7})),
         (Kind::HostEndpoint, host_or_other(Kind::HostEndpoint)),
+        (Kind::WorkloadEndpoint, workload()),
         (Kind::StagedKubernetesNetworkPolicy, json!({"podSelector": {}})),
         (Kind::GlobalNetworkPolicy, json!({"selector": "all()"})),
         (Kind::Profile, json!({})),
@@ -493,6 +494,19 @@ fn unknown_fields_are_told_of() {
         assert!(!resource.is_partial(), "{}", kind.name());
         assert_eq!(crate::resource::merge_unknown(kind, &document, resource.encode())["spec"]["newer"], spec["newer"]);
     }
+}
+
+/// Each host tells of its own endpoints: those of a cluster are hundreds of thousands.
+#[test]
+fn unknown_fields_of_workloads_are_their_hosts_to_tell() {
+    let told = |node: &str| {
+        let mut spec = workload();
+        (spec["newer"], spec["node"]) = (json!(1), json!(node));
+        outcome(Kind::WorkloadEndpoint, &json!({ "spec": spec }), able()).1
+    };
+    let here = told(HOST);
+    assert!(here.len() == 1 && here[0].contains("spec.newer"), "{here:?}");
+    assert_eq!(told("node-2"), Vec::<String>::new());
 }
 
 /// Rules of a direction that the types leave out.

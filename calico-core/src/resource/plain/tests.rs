@@ -97,8 +97,10 @@ fn what_needs_a_second_look_is_left() {
             r#"{{"metadata": {{"name": "a", "labels": {{"a": "b"}}}}, "spec": {{"interfaceName": "cali1"{further}}}}}"#
         )
     };
-    assert!(agrees(Kind::WorkloadEndpoint, text(r#", "newer": {"a": [1, null, "x"]}"#).as_bytes()));
+    assert!(agrees(Kind::WorkloadEndpoint, text(r#"}, "newer": {"a": [1, null, "x"]"#).as_bytes()));
     for further in [
+        r#", "newer": 1"#,
+        r#", "ports": [{"protocol": "TCP", "port": 80, "newer": {}}]"#,
         r#", "newer": 1.5"#,
         r#", "newer": [{"a": 1e2}]"#,
         r#", "newer": -0"#,
