@@ -57,6 +57,16 @@ pub enum Problem {
     /// A host endpoint's packets are not marked as its annotation says.
     #[error("its annotation qos.projectcalico.org/dscp is not carried out: {0}")]
     Dscp(String),
+    /// Another host endpoint of this host, with a smaller name, wants packets of one of its addresses marked otherwise.
+    #[error(
+        "its annotation qos.projectcalico.org/dscp is not carried out: packets of {address} are marked as {by} says"
+    )]
+    MarkTaken {
+        /// The address.
+        address: IpAddr,
+        /// Whose mark counts.
+        by: ResourceKey,
+    },
     /// A node has an AS number that nobody may have.
     #[error("its asNumber is 0, which is nobody's (RFC 7607); the node takes no part in BGP")]
     NobodysAs,
@@ -285,6 +295,7 @@ pub(super) enum Finder {
     Addresses,
     Admit,
     Dispatch,
+    Marks,
     Order,
     Scan,
 }

@@ -47,6 +47,11 @@ impl Dispatch {
         self.prefixes = prefixes;
     }
 
+    /// Whether there is one host, and not all of them.
+    pub(super) const fn is_of_a_host(&self) -> bool {
+        self.host.is_some()
+    }
+
     /// Takes an endpoint's new state; returns what becomes active, changes while active, or ceases to be.
     pub(super) fn update(
         &mut self,

@@ -1,8 +1,10 @@
 //! What comes out of the graph: objects as they are now against what was told of them.
 
+use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
+use core::net::IpAddr;
 
 use super::super::active_rules::Dirty;
 use super::super::describe;
@@ -50,11 +52,15 @@ impl Graph {
             batch.sets_removed.extend(removed);
         }
         batch.network.extend(self.network.flush().map(Event::NetworkSet));
+        let mut hosts_changed = false;
         for key in endpoints {
             match key.kind() {
-                Kind::HostEndpoint => self.flush_host_endpoint(key, &mut batch),
+                Kind::HostEndpoint => hosts_changed |= self.flush_host_endpoint(key, &mut batch),
                 _ => self.flush_endpoint(key, &mut batch),
             }
+        }
+        if hosts_changed && self.dispatch.is_of_a_host() {
+            self.diagnose_marks();
         }
         self.order.forget_unused();
         self.rules.forget_unused();
@@ -157,21 +163,41 @@ impl Graph {
         }
     }
 
-    fn flush_host_endpoint(&mut self, key: ResourceKey, batch: &mut Batch) {
+    /// Says whether it changed.
+    fn flush_host_endpoint(&mut self, key: ResourceKey, batch: &mut Batch) -> bool {
         let active = self.active_host_endpoint(&key);
         let former = self.host_endpoints.remove(&key);
         let id = EndpointId(key.clone());
         match (former, active) {
             (Some(former), Some(active)) if *former == active => {
                 self.host_endpoints.insert(key, former);
+                return false;
             }
             (_, Some(active)) => {
                 let endpoint = Arc::new(active);
                 batch.endpoints.push(Event::HostEndpointSet { id, endpoint: endpoint.clone() });
                 self.host_endpoints.insert(key, endpoint);
             }
-            (Some(_), None) => batch.endpoints_removed.push(Event::HostEndpointRemoved(id)),
-            (None, None) => {}
+            (Some(_), None) => {
+                self.diagnostics.set(&key, Finder::Marks, Vec::new());
+                batch.endpoints_removed.push(Event::HostEndpointRemoved(id));
+            }
+            (None, None) => return false,
+        }
+        true
+    }
+
+    /// Of several marks for packets of one address the first endpoint's by name counts, as in the renderer. A host has few endpoints of its
+    /// own: they are gone through together.
+    fn diagnose_marks(&mut self) {
+        let mut marks: BTreeMap<IpAddr, (&ResourceKey, u8)> = BTreeMap::new();
+        for (key, endpoint) in &self.host_endpoints {
+            let taken = endpoint.dscp.iter().filter_map(|(address, mark)| {
+                let (by, first) = *marks.entry(*address).or_insert((key, *mark));
+                (first != *mark).then(|| Problem::MarkTaken { address: *address, by: by.clone() })
+            });
+            let taken = taken.collect();
+            self.diagnostics.set(key, Finder::Marks, taken);
         }
     }
 

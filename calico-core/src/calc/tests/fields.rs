@@ -536,6 +536,42 @@ fn a_mark_that_is_none_is_told_of() {
     assert!(told("EF", json!([])).contains("expectedIPs"));
 }
 
+/// Of two marks for packets of one address the first endpoint's by name counts, and the other is told of it.
+#[test]
+fn an_address_has_one_mark() {
+    let marked = |name: &str, interface: &str, mark: &str| {
+        let document = json!({
+            "metadata": {"name": name, "annotations": {"qos.projectcalico.org/dscp": mark}},
+            "spec": {"node": HOST, "interfaceName": interface, "expectedIPs": ["192.0.2.7", "192.0.2.8"]},
+        });
+        let value = Resource::decode(Kind::HostEndpoint, &document).unwrap();
+        Update { key: ResourceKey::cluster(Kind::HostEndpoint, name), value: Some(Arc::new(value)) }
+    };
+    let (a, b) = (marked("a", "eth0", "EF"), marked("b", "eth1", "AF41"));
+    for order in [[&a, &b], [&b, &a]] {
+        let mut rig = Rig::new();
+        for interface in ["eth0", "eth1"] {
+            rig.take(Input::Interface(interface.parse().unwrap(), Some(Vec::new())));
+        }
+        order.into_iter().for_each(|endpoint| rig.update(endpoint.clone()));
+        rig.flush();
+        let told = rig.problems();
+        assert!(told.len() == 2 && told.iter().all(|one| one.starts_with("HostEndpoint(b)")), "{told:?}");
+        assert!(told[0].contains("192.0.2.7 are marked as HostEndpoint(a) says"), "{told:?}");
+        // Marks that agree do not contradict each other.
+        rig.update(marked("b", "eth1", "46"));
+        rig.flush();
+        assert_eq!(rig.problems(), Vec::<String>::new());
+        rig.update(b.clone());
+        rig.flush();
+        assert_eq!(rig.problems().len(), 2);
+        // Without its interface the other marks nothing.
+        rig.take(Input::Interface("eth0".parse().unwrap(), None));
+        rig.flush();
+        assert!(rig.problems().iter().all(|one| one.starts_with("HostEndpoint(a)")), "{:?}", rig.problems());
+    }
+}
+
 /// A floating address that two workloads want leads to one, whatever came first, and the other is told of it.
 #[test]
 fn a_floating_address_is_one_workloads() {
