@@ -137,6 +137,14 @@ impl IpSets {
         }
     }
 
+    /// The sets that a network set is in. Those of named ports it is never in, whatever they select.
+    pub(super) fn of_network_set(&self, key: &ResourceKey) -> impl Iterator<Item = SetId> {
+        let item = self.entities.find(key).ok();
+        let selectors = item.into_iter().flat_map(move |item| self.index.matching(item));
+        let sets = selectors.filter_map(move |selector| self.by_selector.get(selector));
+        sets.filter(|set| matches!(set.members, Members::Net(_))).map(|set| set.id)
+    }
+
     /// Works out all changes: additions and changes in the first list, removals in the second, each in order of the sets' ids.
     pub(super) fn flush(&mut self) -> (Vec<Event>, Vec<Event>) {
         let mut removed = self.drop_unreferenced();

@@ -1,6 +1,6 @@
 //! What comes out of the graph: objects as they are now against what was told of them.
 
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -25,6 +25,13 @@ use crate::resource::{Action, Kind, PolicyType, ResourceKey, Rule};
 pub(super) struct Sent {
     rules: Arc<ActiveRules>,
     sets: Arc<Held>,
+}
+
+impl Sent {
+    /// Whether its rules refer to one of these.
+    pub(super) fn selects(&self, sets: &BTreeSet<SetId>) -> bool {
+        self.sets.selected.iter().any(|id| sets.contains(id))
+    }
 }
 
 /// References to sets, as often as rules refer to them.
