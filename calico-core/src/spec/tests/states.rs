@@ -15,6 +15,7 @@ use super::levels::Rig;
 use super::*;
 use crate::calc::event::{HostInterfaces, Member as SetMember, Stack};
 use crate::net::InterfaceName;
+use crate::service::EndpointSlice;
 use crate::testing::{Change, Random, World};
 use crate::update::Update;
 use crate::verdict::ActiveState;
@@ -53,6 +54,12 @@ fn load() -> Vec<(String, World, Active)> {
         }
         for name in &state.objects {
             let document = &file.objects[name];
+            if document["kind"] == "EndpointSlice" {
+                let (key, slice, faults) = EndpointSlice::parse(document).unwrap();
+                assert!(faults.is_empty(), "{name}: {faults:?}");
+                world.apply(&Change::Slice(key, Some(Arc::new(slice))));
+                continue;
+            }
             let kind = Kind::from_name(document["kind"].as_str().unwrap()).unwrap();
             let object = Resource::decode(kind, document).unwrap_or_else(|faults| panic!("{name}: {faults:?}"));
             let key = object.key().unwrap();
@@ -136,7 +143,7 @@ fn walk<'a>(
 #[test]
 fn what_is_active_depends_on_the_state_alone() {
     let states = load();
-    assert!(states.len() > 50);
+    assert!(states.len() > 60);
     let mut random = Random::new(1);
     for each in [false, true] {
         walk(states.iter(), &mut random, false, each);
