@@ -1,11 +1,12 @@
 //! A delta in the JSON that the `nft` program takes: for dry runs, for people with `nft` at hand, and as a second opinion.
 //!
-//! Pure. What comes out, `nft -j -f` carries out to the same table as the Linux backend does, save for the marks by which that knows
+//! Pure, but for [`NftProgram`]. What comes out, `nft -j -f` carries out to the same table as the Linux backend does, save for the marks by which that knows
 //! its own chains again. `nft` forgives no absence, so that removals suit a host that holds what is removed.
 
 mod effect;
 mod expression;
 mod guard;
+mod program;
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -19,6 +20,7 @@ use nftables::types::{NfChainPolicy, NfChainType, NfFamily, NfHook};
 use serde_json::{Value, json};
 
 use guard::Guards;
+pub use program::{NftProgram, ProgramError};
 
 const TABLE: &str = "calico-dataplane";
 

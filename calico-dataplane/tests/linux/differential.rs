@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use calico_core::table::{Match, Rule, Table};
 use calico_dataplane::Dataplane;
+#[cfg(feature = "nft-json")]
+use calico_dataplane::export::{NftProgram, ProgramError};
 use calico_dataplane::testing::sample;
 use serde_json::Value;
 
-#[cfg(feature = "nft-json")]
-use super::fixture::nft_json;
 use super::fixture::{in_namespace, nft, run};
 
 const FAMILIES: [(Table, &str); 2] = [(Table::Inet, "inet"), (Table::Arp, "arp")];
@@ -182,7 +182,7 @@ fn both_encoders_write_any_program_alike() {
         let mut compared = 0;
         for seed in 0..12 {
             let delta = super::programs::program(seed);
-            nft_json(&calico_dataplane::export::to_nft_json(&delta).unwrap().to_string());
+            NftProgram::default().apply(&delta).unwrap();
             let theirs = (json("calico-dataplane"), instructions());
             for (_, family) in FAMILIES {
                 run("nft", &format!("delete table {family} calico-dataplane"));
@@ -235,9 +235,10 @@ fn is_merged(rule: &Rule) -> bool {
 #[test]
 fn nft_carries_out_the_export_to_the_same_table() {
     in_namespace(async |mut dataplane| {
-        let export =
-            |delta: calico_core::table::Delta| calico_dataplane::export::to_nft_json(&delta).unwrap().to_string();
-        nft_json(&export(sample::delta()));
+        let program = NftProgram::default();
+        program.check(&sample::delta()).unwrap();
+        assert!(!dataplane.observe().await.unwrap().table_present, "a question changes nothing");
+        program.apply(&sample::delta()).unwrap();
         let theirs = json("calico-dataplane");
         for (_, family) in FAMILIES {
             run("nft", &format!("delete table {family} calico-dataplane"));
@@ -246,8 +247,17 @@ fn nft_carries_out_the_export_to_the_same_table() {
         let ours = json("calico-dataplane");
         let both: Vec<_> = ours.symmetric_difference(&theirs).collect();
         assert!(both.is_empty(), "{both:#?}");
-        nft_json(&export(sample::removal()));
+        program.apply(&sample::removal()).unwrap();
         let observed = dataplane.observe().await.unwrap();
         assert!(observed.chains.is_empty() && observed.sets.is_empty());
+        // What is not there cannot be removed: it says so, and so does who cannot be asked.
+        for refused in [program.check(&sample::removal()), program.apply(&sample::removal())] {
+            assert!(
+                matches!(&refused, Err(ProgramError::Refused { message }) if message.contains("No such file")),
+                "{refused:?}"
+            );
+        }
+        let nobody = NftProgram::new("/nonexistent/nft").apply(&sample::delta());
+        assert!(matches!(nobody, Err(ProgramError::Run { .. })), "{nobody:?}");
     });
 }

@@ -77,17 +77,7 @@ pub(crate) fn run(program: &str, arguments: &str) -> String {
 
 /// Has `nft` read commands in the calling thread's namespace.
 pub(crate) fn nft(commands: &str) {
-    read_by_nft("-f", commands);
-}
-
-/// The same with commands in JSON.
-#[cfg(feature = "nft-json")]
-pub(crate) fn nft_json(commands: &str) {
-    read_by_nft("-j -f", commands);
-}
-
-fn read_by_nft(option: &str, commands: &str) {
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), commands).unwrap();
-    run("nft", &format!("{option} {}", file.path().display()));
+    run("nft", &format!("-f {}", file.path().display()));
 }
