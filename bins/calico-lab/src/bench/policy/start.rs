@@ -1,8 +1,9 @@
 //! P6: an agent starts on a host with 500 endpoints, 2 000 policies of ten rules and 500 sets of 500 members: first where nothing is in the
 //! kernel, then where all is.
 //!
-//! Peer: `nft -f` with the text of the same table. Limit: bare netlink, the same transaction sent to an empty namespace with nothing
-//! calculated. Targets: at most half of `nft -f` and 1.3 times bare netlink; the second start writes nothing.
+//! Peer: `nft -f` with the text of the same table; beside it `ipset restore` and `iptables-restore` with as many sets and rules. Limit: bare
+//! netlink, the same transaction sent to an empty namespace with nothing calculated. Targets: at most half of `nft -f` and 1.3 times bare
+//! netlink; the second start writes nothing.
 
 use std::process::{Command, Stdio};
 use std::time::Instant;
@@ -15,7 +16,7 @@ use calico_dataplane::{Dataplane, LinuxConfig, LinuxDataplane};
 
 use super::host::{self, Host};
 use super::objects::{OTHERS, group_set, group_user, local_endpoint};
-use super::{nft_in, seconds};
+use super::{legacy, nft_in, seconds};
 use crate::bench::finding::{Benchmark, Finding, Further};
 use crate::bench::stats::{Machine, Spread, version_of};
 use crate::error::{Context, LabError};
@@ -39,7 +40,8 @@ pub(in crate::bench) async fn run(progress: &Progress) -> Result<Finding, LabErr
     let policies = (0..POLICIES).map(|number| group_user(number, number % SETS));
     let documents = (0..ENDPOINTS).map(|number| local_endpoint(OTHERS + number)).chain(sets).chain(policies);
     let updates: Vec<Update> = documents.map(|document| host::update(&document)).collect::<Result<_, _>>()?;
-    let (mut cold, mut warm, mut peer, mut bare) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    let size = legacy::Size { sets: SETS, members: MEMBERS, policies: POLICIES, endpoints: ENDPOINTS };
+    let [mut cold, mut warm, mut peer, mut bare, mut old] = [const { Vec::new() }; 5];
     for repetition in 1..=REPETITIONS {
         progress.step(format!("P6: repetition {repetition} of {REPETITIONS}"));
         let netns = namespace()?;
@@ -53,6 +55,7 @@ pub(in crate::bench) async fn run(progress: &Progress) -> Result<Finding, LabErr
         }
         bare.push(send(&namespace()?, &written)?);
         peer.push(nft_in(&namespace()?, &text)?.as_secs_f64() * 1000.0);
+        old.push(legacy::start(size)? * 1000.0);
     }
     let none = || LabError::new("nothing was measured");
     let spread = |samples| Spread::of(samples).ok_or_else(none);
@@ -73,13 +76,10 @@ pub(in crate::bench) async fn run(progress: &Progress) -> Result<Finding, LabErr
         limit_measured: Some(bare),
         of_limit: Some(share),
         machine: Machine::look(),
-        further: vec![Further {
-            what: "warm restart, writing nothing",
-            unit: "ms",
-            ours: warm,
-            peer: None,
-            target: "-",
-        }],
+        further: vec![
+            Further { what: "warm restart, writing nothing", unit: "ms", ours: warm, peer: None, target: "-" },
+            legacy::further("cold start beside ipset and iptables-restore", "ms", ours, old)?,
+        ],
     })
 }
 
