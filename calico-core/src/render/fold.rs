@@ -115,4 +115,41 @@ mod tests {
         }
         assert_eq!(fold(&[a(Action::Log), b(Action::Log)]).len(), 2);
     }
+
+    #[test]
+    fn what_is_about_anything_is_narrowed_by_nothing() {
+        let rule = |nets: &[&str], port| rule(Action::Deny, nets, port);
+        let (none, a): ([&str; 0], _) = ([], ["10.0.0.0/8"]);
+        for rules in [[rule(&none, 80), rule(&a, 80)], [rule(&a, 80), rule(&none, 80)]] {
+            assert_eq!(fold(&rules), rules);
+        }
+    }
+
+    #[test]
+    fn each_list_of_either_side_joins() {
+        type List = fn(&mut ActiveRule, u8);
+        let lists: [List; 4] = [
+            |rule, number| rule.source.nets.push(Cidr::host([10, 0, 0, number].into())),
+            |rule, number| rule.destination.nets.push(Cidr::host([10, 0, 0, number].into())),
+            |rule, number| rule.source.ports.push(PortRange::single(number.into())),
+            |rule, number| rule.destination.ports.push(PortRange::single(number.into())),
+        ];
+        for list in lists {
+            let with = |numbers: &[u8]| {
+                let mut rule = ActiveRule::all(Action::Allow);
+                numbers.iter().for_each(|number| list(&mut rule, *number));
+                rule
+            };
+            // In order, and what several have once.
+            assert_eq!(fold(&[with(&[3]), with(&[1, 3]), with(&[2])]), [with(&[1, 2, 3])]);
+        }
+    }
+
+    #[test]
+    fn rules_are_told_apart_by_counters_and_by_logs_of_flows() {
+        let told = |counters, flow_logs| RenderConfig { counters, flow_logs, ..RenderConfig::default() };
+        let seen =
+            [(false, false), (false, true), (true, false)].map(|(counters, logs)| !is_unseen(&told(counters, logs)));
+        assert_eq!(seen, [false, true, true]);
+    }
 }
