@@ -65,3 +65,35 @@ fn element(flow: &Flow) -> Element {
 fn set(family: Family) -> SetName {
     family_set(ENDED, family)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn flow(protocol: u8, source: &str, destination: &str) -> Flow {
+        let (source, destination) = (source.parse().unwrap(), destination.parse().unwrap());
+        Flow { source, destination, protocol, source_port: 40_000, destination_port: 80, icmp: None }
+    }
+
+    #[test]
+    fn each_connection_of_tcp_is_an_element_of_its_family() {
+        let (v4, v6) = (flow(TCP, "10.65.0.1", "192.0.2.9"), flow(TCP, "fd65::1", "2001:db8::9"));
+        let udp = flow(17, "10.65.0.1", "192.0.2.9");
+        let changed = |ended: &[Flow], over: &[Flow]| {
+            let mut delta = Delta::default();
+            change(ended, over, &mut delta);
+            delta.elements
+        };
+        let of = |flow: Flow| {
+            let (from, to) = (Datum::Port(flow.source_port), Datum::Port(flow.destination_port));
+            vec![Element::member([Datum::Addr(flow.source), from, Datum::Addr(flow.destination), to])]
+        };
+        let delta = |family, removed, added| ElementDelta { set: set(family), removed, added };
+        assert_eq!(
+            changed(&[udp, v4, v6], &[]),
+            [delta(Family::V4, vec![], of(v4)), delta(Family::V6, vec![], of(v6))]
+        );
+        assert_eq!(changed(&[v4], &[v6, udp]), [delta(Family::V4, vec![], of(v4)), delta(Family::V6, of(v6), vec![])]);
+        assert_eq!(changed(&[udp], &[udp]), []);
+    }
+}
