@@ -76,3 +76,67 @@ fn peer(net: Cidr, direction: Direction) -> Match {
         _ => Match::InCidr { field, cidr: net, negated: false },
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use alloc::format;
+    use alloc::string::String;
+
+    use super::*;
+    use crate::net::Failsafes;
+    use crate::table::{ChainName, Verdict};
+
+    fn config(inbound: &[&str], outbound: &[&str]) -> RenderConfig {
+        let ports = |texts: &[&str]| texts.iter().map(|text| text.parse().unwrap()).collect();
+        let failsafes = Failsafes { inbound: ports(inbound), outbound: ports(outbound) };
+        RenderConfig { failsafes, ..RenderConfig::default() }
+    }
+
+    /// The kernel refuses a jump to a chain that is not there, and with it the whole ruleset.
+    #[test]
+    fn every_jump_has_its_chain() {
+        let some = ["tcp:22"];
+        for (inbound, outbound) in [(&some[..0], &some[..0]), (&some, &[]), (&[], &some), (&some, &some)] {
+            let config = config(inbound, outbound);
+            let both = [Direction::Ingress, Direction::Egress];
+            let replies = both.into_iter().filter_map(|direction| jump_replies(&config, direction));
+            let wanted: Vec<ChainName> = both
+                .map(jump)
+                .into_iter()
+                .chain(replies)
+                .map(|rule| match rule.verdict {
+                    Some(Verdict::Jump(target)) => target,
+                    other => panic!("{other:?} is no jump"),
+                })
+                .collect();
+            let names =
+                |replies| -> Vec<ChainName> { chains(&config, replies).into_iter().map(|one| one.name).collect() };
+            assert_eq!(names(true), wanted, "{inbound:?} {outbound:?}");
+            assert_eq!(names(false), wanted[..2], "{inbound:?} {outbound:?}");
+        }
+    }
+
+    /// Peers are the other end, and an answer comes from a port of the other list.
+    #[test]
+    fn each_chain_looks_at_its_own_end() {
+        let config = config(&["tcp:10.0.0.0/8:22", "tcp:10.0.0.0/8:23"], &["udp:[::/0]:53", "tcp:443"]);
+        let shown: Vec<String> = chains(&config, true)
+            .iter()
+            .flat_map(|chain| {
+                let looks = chain.rules.iter().filter(|rule| !matches!(rule.matches[0], Match::Icmp { .. }));
+                looks.map(|rule| format!("{}: {rule}", chain.name.as_str())).collect::<Vec<_>>()
+            })
+            .collect();
+        assert_eq!(
+            shown,
+            [
+                "failsafe-in: meta l4proto tcp ip saddr 10.0.0.0/8 th dport 22-23 accept",
+                "failsafe-out: meta l4proto tcp th dport 443 accept",
+                "failsafe-out: meta l4proto udp meta nfproto ipv6 th dport 53 accept",
+                "failsafe-in-replies: meta l4proto tcp th sport 443 accept",
+                "failsafe-in-replies: meta l4proto udp meta nfproto ipv6 th sport 53 accept",
+                "failsafe-out-replies: meta l4proto tcp ip daddr 10.0.0.0/8 th sport 22-23 accept",
+            ]
+        );
+    }
+}
