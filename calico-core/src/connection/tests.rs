@@ -463,3 +463,219 @@ fn nothing_is_denied_without_doubt_where_host_endpoints_are() {
     println!("{newly_denied} newly denied, {by_hosts} by host endpoints alone");
     assert!(newly_denied > 100 && by_hosts > 30, "{newly_denied}, {by_hosts}");
 }
+
+/// Four lists of two sides of rules in two directions: whether a new member, and the loss of one, can deny. When all have gone, nothing is
+/// remembered.
+#[test]
+fn a_set_raises_doubt_by_where_rules_name_it() {
+    type List = fn(&mut ActiveEntity) -> &mut Vec<SetId>;
+    let lists: [(bool, List); 4] = [
+        (true, |side| &mut side.sets),
+        (true, |side| &mut side.port_sets),
+        (false, |side| &mut side.not_sets),
+        (false, |side| &mut side.not_port_sets),
+    ];
+    let actions = [
+        (Action::Allow, [false, true]),
+        (Action::Deny, [true, false]),
+        (Action::Pass, [true, true]),
+        (Action::Log, [false, false]),
+    ];
+    for (action, [by_match, by_miss]) in actions {
+        for (place, (is_wanted, list)) in lists.into_iter().enumerate() {
+            for (is_source, is_ingress) in [(true, true), (true, false), (false, true), (false, false)] {
+                let mut named = rule(action, &[], &[]);
+                list(if is_source { &mut named.source } else { &mut named.destination }).push(set(1));
+                let (mut ingress, mut egress) = (vec![named], Vec::new());
+                if !is_ingress {
+                    core::mem::swap(&mut ingress, &mut egress);
+                }
+                let rules = Arc::new(ActiveRules { tier: None, ingress, egress });
+                let start = sets().into_iter().chain([Event::ProfileSet { id: profile(), rules }, endpoint(1)]);
+                let (mut state, mut doubts) = (ActiveState::default(), Doubts::default());
+                assert_eq!(apply(&mut state, &mut doubts, start), None);
+                let told = [changed(1, &["198.51.100.1/32"], &[]), changed(1, &[], &["192.0.2.0/24"])]
+                    .map(|event| apply(&mut state, &mut doubts, event).is_some());
+                let expected = if is_wanted { [by_match, by_miss] } else { [by_miss, by_match] };
+                assert_eq!(told, expected, "{action:?}, list {place}, source: {is_source}, ingress: {is_ingress}");
+                let end = [Event::EndpointRemoved(pod(1)), Event::ProfileRemoved(profile())];
+                assert_eq!(apply(&mut state, &mut doubts, end), None);
+                assert_eq!(std::format!("{doubts:?}"), std::format!("{:?}", Doubts::default()));
+            }
+        }
+    }
+}
+
+#[test]
+fn further_sources_are_in_doubt_when_their_workload_goes() {
+    let Event::EndpointSet { id, endpoint: known } = endpoint(1) else { panic!("an endpoint is set") };
+    let with = ActiveEndpoint { allowed_sources: vec![net("203.0.113.0/24")], ..(*known).clone() };
+    let (mut state, mut doubts) = (ActiveState::default(), Doubts::default());
+    assert_eq!(apply(&mut state, &mut doubts, [Event::EndpointSet { id, endpoint: Arc::new(with) }]), None);
+    let doubt = apply(&mut state, &mut doubts, [Event::EndpointRemoved(pod(1))]);
+    assert_eq!(doubt, Some(Doubt::Of { hosts: BTreeSet::new(), nets: vec![net("203.0.113.0/24")] }));
+}
+
+fn query(from: Option<&str>, to: &str) -> RouteQuery {
+    RouteQuery { from: from.map(|from| from.parse().unwrap()), to: to.parse().unwrap() }
+}
+
+#[test]
+fn routes_are_asked_for_by_the_hosts_own_address_and_only_where_somebody_polices_them() {
+    let pod = "10.65.0.1";
+    let cases = [
+        (FAR[0], OWN[0], vec![query(Some(OWN[0]), FAR[0])]),
+        (OWN[1], FAR[0], vec![query(Some(OWN[1]), FAR[0])]),
+        (FAR[0], FAR[1], vec![query(None, FAR[0]), query(None, FAR[1])]),
+        (FAR[0], pod, vec![query(None, FAR[0])]),
+        (pod, FAR[0], vec![query(None, FAR[0])]),
+        (pod, OWN[0], vec![]),
+        ("127.0.0.1", OWN[0], vec![]),
+    ];
+    let known = Known::of(&OWN);
+    let mut state = ActiveState::default();
+    state.apply(&endpoint(1));
+    let without = Compiled::from(state.clone());
+    state.apply(&host_endpoint(eth0(), None));
+    let with = Compiled::from(state);
+    for (source, destination, expected) in cases {
+        let one = connection(flow(source, destination, 80));
+        let asked = |compiled, one: &Connection| Judge::new(compiled, known.host()).routes(one).collect::<Vec<_>>();
+        assert_eq!(asked(&with, &one), expected, "{source} {destination}");
+        assert_eq!(asked(&without, &one), [], "{source} {destination}");
+        let child = Connection { master: Some(one.original), ..one };
+        assert_eq!(asked(&with, &child), [], "it passes with its master");
+    }
+}
+
+#[test]
+fn what_is_for_many_reaches_the_host_itself_unless_the_host_sends_it() {
+    let mut state = ActiveState::default();
+    state.apply(&host_endpoint(eth0(), None));
+    let compiled = Compiled::from(state);
+    let far6 = "2001:db8::9";
+    for (far, own, many) in
+        [(FAR[0], OWN[0], "224.0.0.5"), (FAR[0], OWN[0], "255.255.255.255"), (far6, "2001:db8::1", "ff02::5")]
+    {
+        let mut known = Known::of(&[OWN[0], "2001:db8::1"]);
+        known.route(None, far, &["eth0"]);
+        let came = connection(flow(far, many, 80));
+        let mut judge = Judge::new(&compiled, known.host());
+        assert_eq!(judge.routes(&came).collect::<Vec<_>>(), [query(None, far)]);
+        assert!(judge.denies(&came), "{many}");
+        for (interface, denied) in [("eth0", true), ("eth1", false)] {
+            let mut known = Known::of(&[OWN[0], "2001:db8::1"]);
+            known.route(Some(own), many, &[interface]);
+            let sent = connection(flow(own, many, 80));
+            assert_eq!(Judge::new(&compiled, known.host()).denies(&sent), denied, "{many} by {interface}");
+        }
+    }
+}
+
+#[test]
+fn no_connection_ends_that_no_policy_denies() {
+    let mut known = between_uplinks();
+    known.settings.host.prevent_service_loops = true;
+    known.route(Some(OWN[0]), "203.0.113.77", &[]);
+    let network = crate::calc::event::Network { services: vec![net("10.96.0.0/12")], ..Default::default() };
+    let mut state = ActiveState::default();
+    let open = rules(vec![rule(Action::Allow, &[], &[])]);
+    [open, endpoint(1), Event::NetworkSet(Arc::new(network))].iter().for_each(|event| state.apply(event));
+    let compiled = Compiled::from(state.clone());
+    let circling = connection(flow("10.65.0.1", "10.96.0.1", 80));
+    assert!(!Judge::new(&compiled, known.host()).denies(&circling), "it goes in circles, which is no policy");
+
+    state.apply(&host_endpoint(eth0(), None));
+    let compiled = Compiled::from(state.clone());
+    let lost = connection(flow("203.0.113.77", OWN[0], 80));
+    assert!(!Judge::new(&compiled, known.host()).denies(&lost), "no route leads there");
+
+    // A workload of IPv6 that nothing may reach.
+    let Event::EndpointSet { id, endpoint: one } = endpoint(1) else { panic!("an endpoint is set") };
+    let (addresses, ingress) = (vec![net("fd65::1/128")], Arc::new(Stack::default()));
+    let closed = ActiveEndpoint { addresses, ingress, ..(*one).clone() };
+    let mut state = ActiveState::default();
+    state.apply(&Event::EndpointSet { id, endpoint: Arc::new(closed) });
+    let compiled = Compiled::from(state);
+    for (icmp_type, denied) in [(128, true), (135, false), (136, false)] {
+        let (source, destination) = ("fd65::9".parse().unwrap(), "fd65::1".parse().unwrap());
+        let icmp = Some((icmp_type, 0));
+        let flow = Flow { source, destination, protocol: 58, source_port: 0, destination_port: 0, icmp };
+        let reply = Flow { source: destination, destination: source, ..flow };
+        let one = Connection { original: flow, reply, master: None };
+        assert_eq!(Judge::new(&compiled, known.host()).denies(&one), denied, "{icmp_type}");
+    }
+}
+
+#[test]
+fn policy_before_translation_sees_where_a_connection_was_sent() {
+    let policy = PolicyId(ResourceKey::cluster(Kind::GlobalNetworkPolicy, "early"));
+    let to = |port| ActiveRule {
+        protocol: Some(6),
+        destination: ActiveEntity { ports: vec![crate::net::PortRange::single(port)], ..ActiveEntity::default() },
+        ..rule(Action::Deny, &[], &[])
+    };
+    for (port, denied) in [(443, true), (80, false)] {
+        let rules_of = ActiveRules { tier: Some("default".into()), ingress: vec![to(port)], egress: Vec::new() };
+        let Event::HostEndpointSet { id, endpoint: uplink } = host_endpoint(eth0(), Some(&policy)) else {
+            panic!("a host endpoint is set")
+        };
+        let stack = Stack {
+            tiers: uplink
+                .forward
+                .ingress
+                .tiers
+                .iter()
+                .cloned()
+                .map(|tier| StackTier { default_action: DefaultAction::Pass, ..tier })
+                .collect(),
+            profiles: Vec::new(),
+        };
+        let early =
+            ActiveHostEndpoint { pre_dnat: Arc::new(stack), forward: Directions::default(), ..(*uplink).clone() };
+        let mut state = ActiveState::default();
+        let events = [
+            Event::PolicySet { id: policy.clone(), rules: Arc::new(rules_of) },
+            rules(vec![rule(Action::Allow, &[], &[])]),
+            endpoint(1),
+            Event::HostEndpointSet { id, endpoint: Arc::new(early) },
+        ];
+        events.iter().for_each(|event| state.apply(event));
+        let (known, compiled) = (between_uplinks(), Compiled::from(state));
+        let translated = Connection {
+            original: flow(FAR[0], OWN[0], 443),
+            reply: back(&flow(FAR[0], "10.65.0.1", 80)),
+            master: None,
+        };
+        assert_eq!(Judge::new(&compiled, known.host()).denies(&translated), denied, "{port}");
+    }
+}
+
+#[test]
+fn a_connection_concerns_whoever_may_have_policy_for_it() {
+    let Event::EndpointSet { id, endpoint: one } = endpoint(1) else { panic!("an endpoint is set") };
+    let with = ActiveEndpoint { allowed_sources: vec![net("203.0.113.0/24")], ..(*one).clone() };
+    let mut state = ActiveState::default();
+    state.apply(&Event::EndpointSet { id, endpoint: Arc::new(with) });
+    let without_hosts = Compiled::from(state.clone());
+    state.apply(&host_endpoint(eth0(), None));
+    let with_hosts = Compiled::from(state);
+    let (pod, far, further) = ("10.65.0.1", FAR[1], FAR[0]);
+    // Of each the ends, and whether it concerns anybody: usually, where further sources are allowed, and where host endpoints are.
+    for (source, destination, expected) in [
+        (pod, far, [true, true, true]),
+        (far, pod, [true, true, true]),
+        (further, far, [false, true, true]),
+        (far, further, [false, false, true]),
+        ("127.0.0.1", "127.0.0.1", [false, false, false]),
+        ("127.0.0.1", pod, [true, true, true]),
+    ] {
+        let one = connection(flow(source, destination, 80));
+        let mut lenient = Known::default();
+        lenient.settings.host.allow_spoofed_sources = true;
+        let strict = Known::default();
+        let found = [(&without_hosts, &strict), (&without_hosts, &lenient), (&with_hosts, &strict)]
+            .map(|(compiled, known)| Judge::new(compiled, known.host()).concerns(&one));
+        assert_eq!(found, expected, "{source} {destination}");
+    }
+}
