@@ -29,7 +29,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::net::IpAddr;
 
-use self::policy::{Layer, Policy};
+use self::policy::{Policy, Stage};
 use crate::flow::{ConnState, Decision, Flow, Passage, Place};
 pub use crate::flow::{Party, Settings};
 use crate::member::{self, Endpoint, Member};
@@ -124,7 +124,7 @@ impl Cluster {
     /// What the endpoint's own host does with traffic to it that does not come from the host itself.
     pub fn ingress(&self, destination: &ResourceKey, flow: &Flow) -> Decision {
         let Some(endpoint) = self.workload(destination) else { return Decision::Deny };
-        self.judge(endpoint, Layer::Normal, PolicyType::Ingress, flow).unwrap_or(Decision::Deny)
+        self.judge(endpoint, Stage::Normal, PolicyType::Ingress, flow).unwrap_or(Decision::Deny)
     }
 
     fn host_of<'a>(&'a self, party: Party<'a>) -> Option<&'a str> {
