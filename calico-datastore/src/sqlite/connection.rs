@@ -267,16 +267,25 @@ impl Readers {
         T: Send + 'static,
         F: FnOnce(&mut Connection) -> rusqlite::Result<T> + Send + 'static,
     {
+        self.work(operation, |readers| readers.run(query)).await
+    }
+
+    /// Runs something that takes connections on the blocking pool, or in place.
+    pub(super) async fn work<T, F>(self: &Arc<Self>, operation: &'static str, work: F) -> Result<T, DatastoreError>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Self) -> Result<T, SqliteError> + Send + 'static,
+    {
         let stopped = || DatastoreError::Unavailable { operation: operation.to_owned(), source: None };
         if self.in_place {
-            return self.run(query).map_err(|error| error.during(operation));
+            return work(self).map_err(|error| error.during(operation));
         }
         let permit = Arc::clone(&self.permits).acquire_owned().await.map_err(|_| stopped())?;
         let readers = Arc::clone(self);
         let answer = tokio::task::spawn_blocking(move || {
-            // Held until the query is over, also when nobody waits for it any more.
+            // Held until the work is over, also when nobody waits for it any more.
             let _permit = permit;
-            readers.run(query)
+            work(&readers)
         });
         answer.await.map_err(|_| stopped())?.map_err(|error| error.during(operation))
     }
@@ -284,15 +293,25 @@ impl Readers {
     fn run<T>(&self, query: impl FnOnce(&mut Connection) -> rusqlite::Result<T>) -> Result<(FileId, T), SqliteError> {
         #[cfg(test)]
         self.count.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        let file = FileId::in_use(&self.path)?;
-        let mut connection = match self.idle(file) {
-            Some(connection) => connection,
-            None => open(&self.path)?,
-        };
-        let answer = query(&mut connection).map_err(|source| SqliteError::new(&self.path, source))?;
+        let (file, mut connection) = self.take()?;
+        let answer = query(&mut connection).map_err(|source| self.failed(source))?;
         // One that failed is dropped instead: the next read opens a fresh one.
         self.keep(file, connection);
         Ok((file, answer))
+    }
+
+    /// A connection to the file that is there now, for the caller alone, and which file that is.
+    pub(super) fn take(&self) -> Result<(FileId, Connection), SqliteError> {
+        let file = FileId::in_use(&self.path)?;
+        match self.idle(file) {
+            Some(connection) => Ok((file, connection)),
+            None => Ok((file, open(&self.path)?)),
+        }
+    }
+
+    /// What a query on a connection that was taken came to.
+    pub(super) fn failed(&self, source: rusqlite::Error) -> SqliteError {
+        SqliteError::new(&self.path, source)
     }
 
     /// Takes in a connection to a file that nobody uses at the moment, if it may stay.

@@ -21,6 +21,7 @@ mod make;
 mod notify;
 mod query;
 mod recent;
+mod scan;
 mod schema;
 #[cfg(test)]
 mod tests;
@@ -37,11 +38,12 @@ use self::connection::{FileId, Readers};
 pub use self::error::SqliteError;
 use self::notify::Wake;
 use self::recent::Log;
+use self::scan::SqliteScan;
 use self::watch::SqliteWatch;
 use self::writer::Writer;
 use crate::{
-    Batch, Clock, Committed, Datastore, DatastoreError, IdSource, Listing, Revision, Scope, Stored, SystemClock, Watch,
-    document, key,
+    Batch, Clock, Committed, Datastore, DatastoreError, IdSource, Listing, Revision, Scan, Scope, Stored, SystemClock,
+    Watch, document, key,
 };
 
 /// How a store is opened.
@@ -162,6 +164,11 @@ impl Datastore for SqliteStore {
         let now = self.shared.now();
         let scope = scope.clone();
         self.shared.readers.read("list", move |connection| query::list(connection, &scope, &range, now)).await
+    }
+
+    async fn scan(&self, scope: &Scope) -> Result<Box<dyn Scan>, DatastoreError> {
+        let now = self.shared.now();
+        SqliteScan::open(Arc::clone(&self.shared.readers), scope.clone(), now).await.map(|scan| Box::new(scan) as _)
     }
 
     async fn commit(&self, batch: Batch) -> Result<Vec<Committed>, DatastoreError> {

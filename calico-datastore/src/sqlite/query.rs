@@ -4,7 +4,7 @@ use calico_core::resource::ResourceKey;
 use rusqlite::{Connection, OptionalExtension, Transaction, params};
 
 use crate::key::{self, PathRange};
-use crate::{Listing, Revision, Scope, WatchEvent, document};
+use crate::{Entry, Listing, Revision, Scope, WatchEvent, document};
 
 /// Most changes that one read of the log takes.
 const PAGE: i64 = 1024;
@@ -65,6 +65,40 @@ pub(super) fn list(
     entries.sort_unstable_by(|(left, _), (right, _)| left.cmp(right));
     let entries = entries.into_iter().map(|(_, entry)| entry).collect();
     Ok(Listing { entries, revision: Revision::from_raw(revision) })
+}
+
+/// Most objects of a part of a picture.
+const PART: usize = 128;
+
+/// A part of a picture.
+#[derive(Debug)]
+pub(super) struct Part {
+    pub(super) entries: Vec<Entry>,
+    /// Where the next one begins, if there may be more.
+    pub(super) next: Option<String>,
+}
+
+/// Objects of a scope from the start of a range on, in the order of their paths. The caller has a transaction open.
+pub(super) fn part(connection: &Connection, scope: &Scope, range: &PathRange, now: i64) -> rusqlite::Result<Part> {
+    let mut statement = connection.prepare_cached(
+        "SELECT path, value, revision FROM object
+         WHERE path >= ?1 AND path < ?2 AND (expires IS NULL OR expires > ?3) ORDER BY path",
+    )?;
+    let mut rows = statement.query(params![range.start, range.end, now])?;
+    let (mut entries, mut seen) = (Vec::new(), 0_usize);
+    while let Some(row) = rows.next()? {
+        seen += 1;
+        // A path that is no text, as a foreign writer can store it, is no place to begin again.
+        let Ok(path) = row.get_ref(0)?.as_str() else { continue };
+        if let Some(key) = key::parse(path).filter(|key| scope.contains(key)) {
+            let revision = Revision::from_raw(unsigned(row.get(2)?));
+            entries.push(document::decode(key, row.get_ref(1)?.as_blob()?, revision));
+        }
+        if seen >= PART {
+            return Ok(Part { entries, next: Some(format!("{path}\0")) });
+        }
+    }
+    Ok(Part { entries, next: None })
 }
 
 pub(super) fn changes(

@@ -18,6 +18,7 @@ use crate::{Precondition, WatchEvent, Write};
 mod crash;
 mod disk;
 mod locks;
+mod scans;
 mod torn;
 mod truncated;
 
