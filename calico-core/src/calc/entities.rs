@@ -1,74 +1,45 @@
 //! Contributions under the label index's dense integers, found by resource key: of all endpoints and network sets of the cluster.
 //!
-//! Nobody asks for a key, so it is kept only as far as it takes to know it again: its namespace is held once for all.
-
-use alloc::boxed::Box;
-use alloc::sync::Arc;
+//! Nobody asks for a key, so it is kept only as far as it takes to know it again.
 
 use super::contribution::Contribution;
 use crate::label::slab::Slots;
-use crate::label::store::{Content, Keys, Store, says};
-use crate::resource::{Kind, ResourceKey};
+use crate::label::store::Keys;
+use crate::resource::ResourceKey;
+use crate::resource::key_map::{Key, Namespaces};
 
 /// The contributions.
 #[derive(Debug, Default)]
 pub(super) struct Entities {
     slots: Slots<(Key, Contribution)>,
     ids: Keys,
-    namespaces: Store<Namespace>,
+    namespaces: Namespaces,
 }
 
 /// That a key is not there.
 #[derive(Debug)]
 pub(super) struct Vacant(u32);
 
-#[derive(Debug)]
-enum Key {
-    /// Its namespace is one of [`Entities::namespaces`], or [`NONE`].
-    Named {
-        kind: Kind,
-        namespace: u32,
-        name: Arc<str>,
-    },
-    Other(Box<ResourceKey>),
-}
-
-#[derive(Debug)]
-struct Namespace {
-    name: Arc<str>,
-    references: u32,
-}
-
-says!(Namespace, name: str);
-
 impl Entities {
     /// The integer of a key, or where it would go.
     pub(super) fn find(&self, key: &ResourceKey) -> Result<u32, Vacant> {
         let hash = self.ids.hash(key);
-        let is = |id| self.slots.get(id).is_some_and(|(known, _)| self.is(known, key));
+        let is = |id| self.slots.get(id).is_some_and(|(known, _)| self.namespaces.is(known, key));
         self.ids.find(hash, is).ok_or(Vacant(hash))
     }
 
     /// Puts a contribution in under an integer that is free.
     pub(super) fn insert(&mut self, place: Vacant, id: u32, key: &ResourceKey, contribution: Contribution) {
         self.ids.insert(place.0, id);
-        let key = match key {
-            ResourceKey::Named { kind, namespace, name } => {
-                let namespace = namespace.as_ref().map_or(NONE, |name| {
-                    self.namespaces.acquire(name, || Namespace { name: name.clone(), references: 0 }).0
-                });
-                Key::Named { kind: *kind, namespace, name: name.clone() }
-            }
-            other => Key::Other(Box::new(other.clone())),
-        };
+        let key = self.namespaces.keep(key);
         self.slots.put(id, (key, contribution));
     }
 
     /// Takes the one of a key out, whose integer that is.
     pub(super) fn remove(&mut self, id: u32, key: &ResourceKey) {
         self.ids.remove(self.ids.hash(key), id);
-        if let Some((Key::Named { namespace, .. }, _)) = self.slots.take(id) {
-            self.namespaces.release(namespace);
+        if let Some((key, _)) = self.slots.take(id) {
+            self.namespaces.forget(&key);
         }
     }
 
@@ -79,24 +50,7 @@ impl Entities {
     pub(super) fn get_mut(&mut self, id: u32) -> Option<&mut Contribution> {
         self.slots.get_mut(id).map(|(_, contribution)| contribution)
     }
-
-    fn is(&self, known: &Key, key: &ResourceKey) -> bool {
-        match (known, key) {
-            (
-                Key::Named { kind, namespace, name },
-                ResourceKey::Named { kind: kind_two, namespace: two, name: name_two },
-            ) => {
-                let namespace = self.namespaces.get(*namespace).map(|known| &known.name);
-                name == name_two && kind == kind_two && namespace == two.as_ref()
-            }
-            (Key::Other(known), key) => **known == *key,
-            _ => false,
-        }
-    }
 }
-
-/// No namespace: the store gives out no such key.
-const NONE: u32 = u32::MAX;
 
 #[cfg(test)]
 mod tests {
@@ -107,6 +61,7 @@ mod tests {
 
     use super::super::contribution::PortsKey;
     use super::*;
+    use crate::resource::Kind;
 
     /// Keys that differ in one part only.
     fn key(number: u8) -> ResourceKey {
@@ -143,7 +98,7 @@ mod tests {
                 }
             }
             twin.iter().for_each(|(key, id)| entities.remove(*id, key));
-            prop_assert_eq!(entities.namespaces.iter().count(), 0, "a namespace is held for ever");
+            prop_assert_eq!(entities.namespaces.count(), 0, "a namespace is held for ever");
         }
     }
 }

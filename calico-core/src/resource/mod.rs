@@ -35,6 +35,7 @@ mod ip_reservation;
 mod ipam;
 mod ipam_configuration;
 mod key;
+pub(crate) mod key_map;
 mod kinds;
 mod kube_controllers_configuration;
 mod limit;
@@ -95,6 +96,7 @@ pub use ip_reservation::IpReservationSpec;
 pub use ipam::{AffinityState, AllocationAttribute, BlockAffinity, IpamBlock, IpamConfig, IpamHandle};
 pub use ipam_configuration::IpamConfigurationSpec;
 pub use key::{AffinityOwner, ResourceKey};
+pub use key_map::KeyMap;
 pub use kinds::{Kind, Resource, Scope};
 pub use kube_controllers_configuration::{
     AutoHostEndpointConfig, ControllerConfig, ControllersConfig, HostEndpointTemplate,
