@@ -17,7 +17,7 @@ use super::merge::{Merge, ScopeId, Seen, SyncEvent};
 use crate::{Datastore, DatastoreError, Revision, Scan, Scope, Watch, WatchEvent};
 
 /// Changes, and parts of listings, that wait between the scopes' tasks and the merging one.
-const INBOX: usize = 64;
+const INBOX: usize = 16;
 
 /// A watch that lived so long was a good one: the trouble that ended it is new trouble.
 const GOOD_WATCH: Duration = Duration::from_secs(10);
@@ -29,9 +29,9 @@ const AT_ONCE: Duration = Duration::from_secs(1);
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(clippy::exhaustive_structs, reason = "callers build it with literals and ..Default::default()")]
 pub struct SyncOptions {
-    /// Events that may wait in the consumer's channel. Default 16.
+    /// Events that may wait in the consumer's channel. Default 2: what waits there is not merged any more.
     pub channel: usize,
-    /// Updates that may gather, merged by key, before the watches are held back. Default 10 000.
+    /// Updates that may gather, merged by key, before the watches are held back. Default 2 048, which is two batches.
     pub backlog: usize,
     /// Longest pause between two tries. Default 5 s.
     pub longest_pause: Duration,
@@ -39,7 +39,7 @@ pub struct SyncOptions {
 
 impl Default for SyncOptions {
     fn default() -> Self {
-        Self { channel: 16, backlog: 10_000, longest_pause: Duration::from_secs(5) }
+        Self { channel: 2, backlog: 2048, longest_pause: Duration::from_secs(5) }
     }
 }
 

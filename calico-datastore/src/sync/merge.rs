@@ -12,7 +12,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use calico_core::resource::{Resource, ResourceKey};
+use calico_core::resource::{KeyMap, Resource, ResourceKey};
 use calico_core::update::{SyncStatus, Update};
 
 use crate::{BadObject, Entry, Listing, Revision, WatchEvent};
@@ -82,7 +82,7 @@ impl From<Entry> for Seen {
 #[derive(Debug)]
 struct ScopeState {
     status: SyncStatus,
-    known: HashMap<ResourceKey, Known>,
+    known: KeyMap<Known>,
     /// Another one with each listing, so that one pass finds what a listing no longer has.
     generation: u32,
 }
@@ -99,7 +99,7 @@ struct Known {
 impl Merge {
     /// A machine for so many scopes. Its first output is [`SyncStatus::WaitForDatastore`].
     pub fn new(scopes: usize) -> Self {
-        let scope = || ScopeState { status: SyncStatus::WaitForDatastore, known: HashMap::new(), generation: 0 };
+        let scope = || ScopeState { status: SyncStatus::WaitForDatastore, known: KeyMap::default(), generation: 0 };
         let mut output = Output::default();
         output.status(SyncStatus::WaitForDatastore);
         Self { scopes: (0..scopes).map(|_| scope()).collect(), announced: SyncStatus::WaitForDatastore, output }
@@ -214,7 +214,7 @@ impl ScopeState {
         let Seen { key, revision, value } = seen;
         let delivered = value.as_ref().map_or_else(|bad| bad.remains.is_some(), |_| true);
         let now = Known { revision, usable: value.is_ok(), delivered, generation };
-        let before = self.known.insert(key.clone(), now);
+        let before = self.known.insert(&key, now);
         if before.is_some_and(|before| before.revision == revision) {
             return;
         }
@@ -238,13 +238,11 @@ impl ScopeState {
     /// Forgets, and reports absent, what the newest listing no longer has.
     fn sweep(&mut self, output: &mut Output) {
         let generation = self.generation;
-        self.known.retain(|key, known| {
-            let present = known.generation == generation;
-            if !present {
-                output.gone(key.clone(), *known);
+        for key in self.known.keys_where(|known| known.generation != generation) {
+            if let Some(known) = self.known.remove(&key) {
+                output.gone(key, known);
             }
-            present
-        });
+        }
     }
 }
 
