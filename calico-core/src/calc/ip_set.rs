@@ -40,7 +40,6 @@ pub(super) struct IpSets {
 /// One set.
 #[derive(Debug)]
 struct Set {
-    id: SetId,
     definition: Definition,
     references: u32,
     /// Whether the renderer knows it.
@@ -121,7 +120,7 @@ impl IpSets {
     pub(super) fn acquire(&mut self, definition: &Definition) -> SetId {
         let id = definition.id();
         let selector = *self.sets.entry(id).or_insert_with(|| self.index.add_selector(&definition.selector));
-        let set = self.by_selector.entry(selector).or_insert_with(|| Set::new(id, definition.clone()));
+        let set = self.by_selector.entry(selector).or_insert_with(|| Set::new(definition.clone()));
         set.references += 1;
         self.dirty.insert(selector);
         id
@@ -180,9 +179,9 @@ impl IpSets {
             self.dirty.remove(&key);
             let Some(set) = self.by_selector.remove(&key) else { continue };
             self.index.remove_selector(key);
-            self.sets.remove(&set.id);
+            self.sets.remove(&set.definition.id());
             if set.sent {
-                removed.push(Event::SetRemoved(set.id));
+                removed.push(Event::SetRemoved(set.definition.id()));
             }
         }
         removed
@@ -237,12 +236,12 @@ impl IpSets {
 }
 
 impl Set {
-    fn new(id: SetId, definition: Definition) -> Self {
+    fn new(definition: Definition) -> Self {
         let members = match &definition.port {
             None => Members::Net(NetMembers::default()),
             Some(port) => Members::Port(port.clone(), PortMembers::default()),
         };
-        Self { id, definition, references: 0, sent: false, members, changes: BTreeMap::new() }
+        Self { definition, references: 0, sent: false, members, changes: BTreeMap::new() }
     }
 
     /// Adds a contribution or takes it back; says whether a member went.
@@ -289,7 +288,7 @@ impl Set {
                 Members::Net(members) => members.shown(),
                 Members::Port(_, members) => members.shown(),
             };
-            return Some(Event::SetAdded { id: self.id, kind: self.definition.kind(), members });
+            return Some(Event::SetAdded { id: self.definition.id(), kind: self.definition.kind(), members });
         }
         let changes = mem::take(&mut self.changes);
         if changes.is_empty() {
@@ -297,7 +296,7 @@ impl Set {
         }
         let (added, removed): (Vec<_>, Vec<_>) = changes.into_iter().partition(|(_, present)| *present);
         let members = |changes: Vec<(Member, bool)>| changes.into_iter().map(|(member, _)| member).collect();
-        Some(Event::SetChanged { id: self.id, added: members(added), removed: members(removed) })
+        Some(Event::SetChanged { id: self.definition.id(), added: members(added), removed: members(removed) })
     }
 }
 

@@ -25,6 +25,8 @@ pub(super) struct Definition {
     pub(super) selector: Selector,
     /// Absent: their prefixes. Present: their addresses with the ports of those names.
     pub(super) port: Option<NamedPort>,
+    /// Worked out once: most rules refer to a set that is there.
+    id: SetId,
 }
 
 /// Ports by name. All names of a list are one set: a set for each would multiply the kernel's rules by their number.
@@ -37,9 +39,9 @@ pub(super) struct NamedPort {
 }
 
 impl Definition {
-    pub(super) fn id(&self) -> SetId {
-        let digest = match &self.port {
-            None => unique_digest("s", self.selector.canonical()),
+    pub(super) fn new(selector: Selector, port: Option<NamedPort>) -> Self {
+        let digest = match &port {
+            None => unique_digest("s", selector.canonical()),
             Some(port) => {
                 let protocol = match port.protocol {
                     None => "any".into(),
@@ -48,11 +50,15 @@ impl Definition {
                     Some(132) => "sctp".into(),
                     Some(number) => format!("{number}"),
                 };
-                let selector = unique_id("s", self.selector.canonical());
-                unique_digest("n", &format!("{selector},{protocol},{}", port.names.join(",")))
+                let filter = unique_id("s", selector.canonical());
+                unique_digest("n", &format!("{filter},{protocol},{}", port.names.join(",")))
             }
         };
-        SetId::of_digest(digest)
+        Self { selector, port, id: SetId::of_digest(digest) }
+    }
+
+    pub(super) const fn id(&self) -> SetId {
+        self.id
     }
 
     pub(super) const fn kind(&self) -> IpSetKind {
@@ -271,7 +277,7 @@ impl Scanner<'_> {
     }
 
     fn selector_set(&mut self, selector: Selector) -> SetId {
-        self.refer(Definition { selector, port: None })
+        self.refer(Definition::new(selector, None))
     }
 
     fn port_set(&mut self, selector: &Selector, names: Vec<String>) -> Option<SetId> {
@@ -279,7 +285,7 @@ impl Scanner<'_> {
             return None;
         }
         let port = NamedPort { names, protocol: self.rule.protocol.map(Protocol::number) };
-        Some(self.refer(Definition { selector: selector.clone(), port: Some(port) }))
+        Some(self.refer(Definition::new(selector.clone(), Some(port))))
     }
 
     fn refer(&mut self, definition: Definition) -> SetId {
