@@ -98,7 +98,7 @@ fn ended(outcome: Result<(), Failure>, stderr: &mut dyn Write) -> Exit {
         Ok(()) => Exit::Success,
         Err(failure) => {
             for line in failure.to_string().lines() {
-                let _closed = writeln!(stderr, "{}", failure::printable(line));
+                let _closed = writeln!(stderr, "{}", calico_cmd::output::printable(line));
             }
             failure.exit()
         }

@@ -141,7 +141,7 @@ impl IpSets {
         let item = self.entities.find(key).ok();
         let selectors = item.into_iter().flat_map(move |item| self.index.matching(item));
         let sets = selectors.filter_map(move |selector| self.by_selector.get(selector));
-        sets.filter(|set| matches!(set.members, Members::Net(_))).map(|set| set.id)
+        sets.filter(|set| matches!(set.members, Members::Net(_))).map(|set| set.definition.id())
     }
 
     /// Works out all changes: additions and changes in the first list, removals in the second, each in order of the sets' ids.

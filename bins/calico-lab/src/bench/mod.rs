@@ -7,6 +7,7 @@ mod attach;
 mod bare;
 mod finding;
 mod graph;
+mod memory;
 mod policy;
 mod routes;
 mod stats;
@@ -23,7 +24,7 @@ use crate::report;
 use finding::Benchmark;
 pub(crate) use store::work::{WorkerArgs, run as work};
 
-const ALL: [Benchmark; 15] = [
+const ALL: [Benchmark; 16] = [
     graph::P1,
     graph::P2,
     graph::P3,
@@ -33,6 +34,7 @@ const ALL: [Benchmark; 15] = [
     policy::packets::P7,
     routes::P8,
     attach::P12,
+    memory::P13,
     policy::drift::P14,
     store::D1,
     store::D2,
@@ -61,6 +63,7 @@ pub(crate) async fn run(arguments: &BenchArgs) -> Result<ExitCode, LabError> {
         "P7" => policy::packets::run(&progress).await?,
         "P14" => policy::drift::run(&progress).await?,
         "P8" => interruptible(routes::run(&progress)).await?,
+        "P13" => memory::run(arguments, &progress).await?,
         "D1" => store::decode::run(arguments, &progress).await?,
         "D2" => store::watch::run(arguments, &progress).await?,
         "D3" => store::ctl::run(arguments, &progress).await?,

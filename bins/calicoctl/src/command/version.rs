@@ -106,10 +106,10 @@ async fn cluster(client: &Client) -> Result<Cluster, String> {
 fn show(found: &Cluster, shown: Option<&Cluster>, context: &mut Context<'_>) -> Result<(), Failure> {
     let (version, kind) = found;
     if shown.is_none_or(|shown| shown.0 != *version) {
-        writeln!(context.stdout, "Cluster Version:   {}", crate::failure::printable(version))?;
+        writeln!(context.stdout, "Cluster Version:   {}", calico_cmd::output::printable(version))?;
     }
     if shown.is_none_or(|shown| shown.1 != *kind) {
-        writeln!(context.stdout, "Cluster Type:      {}", crate::failure::printable(kind))?;
+        writeln!(context.stdout, "Cluster Type:      {}", calico_cmd::output::printable(kind))?;
     }
     Ok(())
 }

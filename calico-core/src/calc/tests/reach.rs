@@ -81,7 +81,7 @@ fn a_network_set_concerns_those_whose_rules_select_it() {
         rig.update(Update { key, value: Some(Arc::new(value)) });
     };
     let pod = |address: &str, role: &str, profile: &str| {
-        serde_json::json!({"metadata": {"labels": {"role": role}}, "spec": {"node": HOST, "interfaceName": ["cali", role].concat(),
+        serde_json::json!({"metadata": {"labels": {"role": role}}, "spec": {"node": HOST, "interfaceName": format!("cali{role}"),
             "ipNetworks": [address], "profiles": [profile]}})
     };
     put(Kind::WorkloadEndpoint, "a", pod("10.0.0.1/32", "a", "plain"));

@@ -11,8 +11,9 @@ use std::process::Stdio;
 use std::sync::Arc;
 use std::time::Instant;
 
-use calico_core::resource::Kind;
-use calico_core::update::SyncStatus;
+use calico_core::resource::{Kind, Resource, ResourceKey};
+use calico_core::testing::TagPolicies;
+use calico_core::update::{SyncStatus, Update};
 use calico_datastore::sync::{Diagnostic, SyncEvent, SyncOptions, Syncer};
 use calico_datastore::{Batch, Datastore, MAX_BATCH, Precondition, Scope, Write};
 use serde::{Deserialize, Serialize};
@@ -52,7 +53,7 @@ pub(in crate::bench) async fn run(arguments: &BenchArgs, progress: &Progress) ->
 
 /// What a worker stored.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct Filled {
+pub(in crate::bench) struct Filled {
     seconds: f64,
 }
 
@@ -133,15 +134,33 @@ impl Samples {
     }
 }
 
-/// Stores endpoints, in batches.
+/// Stores endpoints.
 pub(super) async fn fill(store: Arc<dyn Datastore>, seed: u64, count: u32) -> Result<Filled, LabError> {
+    store_all(store, (0..count).map(|number| endpoint(seed, number))).await
+}
+
+/// Stores policies that select and allow by tag.
+pub(super) async fn fill_policies(store: Arc<dyn Datastore>, count: u32) -> Result<Filled, LabError> {
+    let cluster = TagPolicies { remote: 0, local: 0, policies: count, seed: SEED };
+    let of_policies = |update: &Update| update.key.kind() == Kind::GlobalNetworkPolicy;
+    let updates = cluster.updates().into_iter().filter(of_policies);
+    let absent = || LabError::new("a policy of the benchmark is absent");
+    store_all(store, updates.map(|update| Ok((update.key, update.value.ok_or_else(absent)?)))).await
+}
+
+/// Stores objects, in batches.
+async fn store_all(
+    store: Arc<dyn Datastore>,
+    objects: impl Iterator<Item = Result<(ResourceKey, Arc<Resource>), LabError>>,
+) -> Result<Filled, LabError> {
     let begun = Instant::now();
+    let mut objects = objects.peekable();
     let mut batch = Batch::default();
-    for number in 0..count {
-        let (key, resource) = endpoint(seed, number)?;
+    while let Some(object) = objects.next() {
+        let (key, resource) = object?;
         batch.writes.push(Write::put(key, Precondition::None, resource, None));
-        if batch.writes.len() == MAX_BATCH || number + 1 == count {
-            store.commit(std::mem::take(&mut batch)).await.context(|| "cannot store endpoints".into())?;
+        if batch.writes.len() == MAX_BATCH || objects.peek().is_none() {
+            store.commit(std::mem::take(&mut batch)).await.context(|| "cannot store objects".into())?;
         }
     }
     Ok(Filled { seconds: begun.elapsed().as_secs_f64() })

@@ -10,7 +10,7 @@ use serde_json::json;
 use crate::error::LabError;
 
 /// The seed of all runs, which they print.
-pub(super) const SEED: u64 = 20_261_130;
+pub(in crate::bench) const SEED: u64 = 20_261_130;
 
 /// Endpoints of one host, and of one namespace.
 const ON_A_HOST: u32 = 100;

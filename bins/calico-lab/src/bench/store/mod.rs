@@ -28,7 +28,7 @@
 pub(super) mod ctl;
 pub(super) mod decode;
 pub(super) mod endpoints;
-mod place;
+pub(super) mod place;
 pub(super) mod usage;
 pub(super) mod watch;
 pub(super) mod work;

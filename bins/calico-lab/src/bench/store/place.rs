@@ -23,7 +23,7 @@ const ADDRESS: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 237
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A place. What runs there ends with it.
-pub(super) struct Place {
+pub(in crate::bench) struct Place {
     netns: Netns,
     directory: TempDir,
     etcd: Option<Child>,
@@ -31,7 +31,7 @@ pub(super) struct Place {
 
 impl Place {
     /// One for an embedded datastore.
-    pub(super) fn with_sqlite() -> Result<Self, LabError> {
+    pub(in crate::bench) fn with_sqlite() -> Result<Self, LabError> {
         let failed = || "cannot make a namespace for the benchmark".to_owned();
         let netns = Netns::anonymous().context(failed)?;
         let mut routes = RouteSocket::open_in(&netns).context(failed)?;
@@ -60,7 +60,7 @@ impl Place {
     }
 
     /// Starts a program there, with nothing of this process's environment but the search path.
-    pub(super) fn spawn(&self, command: &mut Command) -> Result<tokio::process::Child, LabError> {
+    pub(in crate::bench) fn spawn(&self, command: &mut Command) -> Result<tokio::process::Child, LabError> {
         let program = command.as_std().get_program().to_owned();
         let runtime = Handle::current();
         let path = std::env::var_os("PATH").unwrap_or_else(|| "/usr/sbin:/usr/bin:/sbin:/bin".into());

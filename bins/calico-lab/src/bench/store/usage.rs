@@ -1,6 +1,7 @@
 //! What a process has used so far.
 
 use std::fs;
+use std::path::Path;
 
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike;
@@ -13,7 +14,7 @@ pub(in crate::bench) fn processor_seconds() -> f64 {
 }
 
 /// Seconds of processor time of another process, all threads; `proc(5)` counts them in hundredths.
-pub(super) fn processor_seconds_of(pid: i32) -> f64 {
+pub(in crate::bench) fn processor_seconds_of(pid: i32) -> f64 {
     let text = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     // The command, in parentheses, may hold anything; user and system time are the 14th and 15th field, the state is the third.
     let fields = text.rsplit_once(')').map_or("", |(_, fields)| fields).split_ascii_whitespace();
@@ -30,12 +31,37 @@ pub(in crate::bench) fn peak() -> u64 {
     status("VmHWM:")
 }
 
-/// A line of `/proc/self/status`, which are in KiB.
 fn status(name: &str) -> u64 {
-    let text = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = text.lines().find_map(|line| line.strip_prefix(name));
-    let kib = line.and_then(|line| line.split_ascii_whitespace().next()?.parse::<u64>().ok());
-    kib.unwrap_or(0) * 1024
+    kibibytes("/proc/self/status", name).unwrap_or(0)
+}
+
+/// Bytes in a line of another process' `/proc/PID/status`.
+pub(in crate::bench) fn memory_of(pid: i32, name: &str) -> u64 {
+    kibibytes(&format!("/proc/{pid}/status"), name).unwrap_or(0)
+}
+
+/// Bytes of another process that no other one has.
+pub(in crate::bench) fn private_of(pid: i32) -> u64 {
+    let path = format!("/proc/{pid}/smaps_rollup");
+    ["Private_Clean:", "Private_Dirty:"].iter().filter_map(|name| kibibytes(&path, name)).sum()
+}
+
+/// How often threads of another process have gone to sleep of their own accord, those that have ended not counted.
+pub(in crate::bench) fn wake_ups_of(pid: i32) -> u64 {
+    let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    threads.filter_map(|thread| number(&thread.path().join("status"), "voluntary_ctxt_switches:")).sum()
+}
+
+/// Bytes in a line that is in KiB.
+fn kibibytes(path: &str, name: &str) -> Option<u64> {
+    number(path.as_ref(), name).map(|kib| kib * 1024)
+}
+
+/// The number in a line of a file.
+fn number(path: &Path, name: &str) -> Option<u64> {
+    let text = fs::read_to_string(path).ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix(name))?;
+    line.split_ascii_whitespace().next()?.parse().ok()
 }
 
 #[cfg(test)]

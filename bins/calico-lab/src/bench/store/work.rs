@@ -28,6 +28,7 @@ pub(crate) async fn run(arguments: WorkerArgs) -> Result<ExitCode, LabError> {
     });
     match arguments.task {
         Task::Fill { seed, count } => tell(&decode::fill(open().await?, seed, count).await?)?,
+        Task::FillPolicies { count } => tell(&decode::fill_policies(open().await?, count).await?)?,
         Task::Decode => tell(&decode::decode().await?)?,
         Task::Write { seed, namespaces, updates } => {
             tell(&watch::write(open().await?, seed, namespaces, updates).await?)?;

@@ -22,6 +22,8 @@ use crate::report;
 pub(in crate::bench) enum Task {
     /// Stores endpoints.
     Fill { seed: u64, count: u32 },
+    /// Stores policies.
+    FillPolicies { count: u32 },
     /// Follows all endpoints until in sync.
     Decode,
     /// Changes an endpoint of each namespace in turn.
@@ -119,7 +121,7 @@ fn command(task: &Task) -> Result<Command, LabError> {
 }
 
 /// One worker in a place, from its start to its end; what it found.
-pub(super) async fn found<T: DeserializeOwned>(place: &Place, task: &Task) -> Result<T, LabError> {
+pub(in crate::bench) async fn found<T: DeserializeOwned>(place: &Place, task: &Task) -> Result<T, LabError> {
     all_of(Worker::start(place, task)?).await
 }
 

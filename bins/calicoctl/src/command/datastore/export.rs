@@ -13,11 +13,12 @@ use calico_datastore::{Entry, Scope, Stored, path};
 use serde_json::{Map, Value, json};
 
 use super::information;
-use crate::failure::{Failure, printable};
+use crate::failure::Failure;
 use crate::output;
 use crate::protected::is_mirrored;
 use crate::spoilt::ways_out;
 use crate::write::told;
+use calico_cmd::output::printable;
 
 /// Upstream's order: tiers before what is in them, nodes before what names them.
 const KINDS: [Kind; 17] = [

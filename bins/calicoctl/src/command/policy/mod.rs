@@ -39,7 +39,8 @@ use self::model::Model;
 use self::picture::{Manifests, Picture};
 use crate::args::FileOptions;
 use crate::context::Context;
-use crate::failure::{Failure, printable};
+use crate::failure::Failure;
+use calico_cmd::output::printable;
 
 /// Verbs about policy.
 #[derive(Debug, Subcommand)]

@@ -10,7 +10,7 @@ use calico_core::resource::{
 use calico_core::text::{Text, TextMap};
 
 use super::picture::Picture;
-use crate::failure::printable;
+use calico_cmd::output::printable;
 
 /// How names of host endpoints begin.
 pub(super) const HOST_ENDPOINT: &str = "hep/";

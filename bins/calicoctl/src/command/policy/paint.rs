@@ -1,6 +1,6 @@
 //! Text for people, line by line: in colours on terminals, and so that nothing that is stored moves the cursor.
 
-use crate::failure::printable;
+use calico_cmd::output::printable;
 
 /// How a part of a line looks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -20,8 +20,9 @@ use super::{rules, words};
 use crate::args::DEFAULT_NAMESPACE;
 use crate::args::FileOptions;
 use crate::context::Context;
-use crate::failure::{Failure, InputFault, printable};
+use crate::failure::{Failure, InputFault};
 use crate::input::{self, Item};
+use calico_cmd::output::printable;
 
 /// Kinds that say something about policy.
 const KINDS: [Kind; 15] = [
