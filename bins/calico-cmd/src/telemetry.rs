@@ -67,7 +67,7 @@ pub fn init(level: LogLevel, filter: Option<&str>) {
     let filter = filter.and_then(|filter| EnvFilter::try_new(filter).ok());
     let filter = filter.unwrap_or_else(|| EnvFilter::new(level.directive()));
     let no_color = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-    let ansi = std::io::stderr().is_terminal() && !no_color;
+    let ansi = io::stderr().is_terminal() && !no_color;
     let subscriber = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(move || Lines { to: io::stderr(), ansi })

@@ -657,9 +657,9 @@ fn a_connection_concerns_whoever_may_have_policy_for_it() {
     let with = ActiveEndpoint { allowed_sources: vec![net("203.0.113.0/24")], ..(*one).clone() };
     let mut state = ActiveState::default();
     state.apply(&Event::EndpointSet { id, endpoint: Arc::new(with) });
-    let without_hosts = Compiled::from(state.clone());
+    let without_hosts = state.clone();
     state.apply(&host_endpoint(eth0(), None));
-    let with_hosts = Compiled::from(state);
+    let with_hosts = state;
     let (pod, far, further) = ("10.65.0.1", FAR[1], FAR[0]);
     // Of each the ends, and whether it concerns anybody: usually, where further sources are allowed, and where host endpoints are.
     for (source, destination, expected) in [
@@ -675,7 +675,7 @@ fn a_connection_concerns_whoever_may_have_policy_for_it() {
         lenient.settings.host.allow_spoofed_sources = true;
         let strict = Known::default();
         let found = [(&without_hosts, &strict), (&without_hosts, &lenient), (&with_hosts, &strict)]
-            .map(|(compiled, known)| Judge::new(compiled, known.host()).concerns(&one));
+            .map(|(state, known)| Policed::of(state, &known.settings).concerns(&one));
         assert_eq!(found, expected, "{source} {destination}");
     }
 }

@@ -16,14 +16,14 @@ use calico_cmd::control::{Client, DatastoreState, NodeStatus};
 use tokio::process::{Child, Command};
 use tokio::time::{Instant, sleep};
 
+use super::finding::{Benchmark, Finding, Further};
 use super::stats::Spread;
 use super::store::place::Place;
 use super::store::worker::{self, Task};
 use super::store::{decode::Filled, endpoints::SEED, usage};
-use super::{Benchmark, Finding, Further};
-use crate::cli::BenchArgs;
+use crate::args::BenchArgs;
 use crate::error::{Context, LabError};
-use crate::interruptible;
+use crate::interrupt::interruptible;
 use crate::process::{self, ProcessId};
 use crate::programs::Program;
 use crate::progress::Progress;

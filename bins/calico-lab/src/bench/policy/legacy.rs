@@ -10,7 +10,7 @@ use std::time::Instant;
 use calico_dataplane::netns::Netns;
 
 use super::{OTHERS, seconds};
-use crate::bench::Further;
+use crate::bench::finding::Further;
 use crate::bench::stats::Spread;
 use crate::error::{Context, LabError};
 

@@ -6,6 +6,8 @@ use calico_datastore::{
     Committed, Datastore, DatastoreError, Listing, Revision, Scope, Stored, SystemClock, SystemIds, Watch,
 };
 
+use futures_util::FutureExt;
+
 use super::*;
 use crate::cli::PoolCidr;
 use crate::startup::register::{IpChoice, RegisterError, Registration};
