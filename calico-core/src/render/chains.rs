@@ -88,9 +88,7 @@ impl Chains {
             None => self.rules.remove(&owner),
         };
         self.sets.refer(&owner, former.as_deref(), rules.map(|rules| &**rules));
-        for direction in [Direction::Ingress, Direction::Egress] {
-            self.rewrite(&owner, direction, delta);
-        }
+        self.rewrite(&[Direction::Ingress, Direction::Egress].map(|direction| (owner.clone(), direction)), delta);
     }
 
     /// Kernel sets that came and went, and the rules that name others for it.
@@ -98,26 +96,27 @@ impl Chains {
         change.removed.into_iter().for_each(|name| self.pending.remove_set(name, delta));
         change.added.into_iter().for_each(|decl| self.pending.add_set(decl, delta));
         change.elements.into_iter().for_each(|elements| self.pending.change_elements(elements, delta));
-        for (owner, direction) in change.rewritten {
-            self.rewrite(&owner, direction, delta);
-        }
+        self.rewrite(&change.rewritten, delta);
     }
 
-    /// Writes the chains of somebody's rules anew, and the segments in which they stand if they are about other packets than before.
-    fn rewrite(&mut self, owner: &Owner, direction: Direction, delta: &mut Delta) {
-        let first = (owner.clone(), direction, Layer::Filter);
-        let last = (owner.clone(), direction, Layer::Raw);
-        let used: Vec<_> = self.rule_chains.range(first..=last).map(|(key, _)| key.clone()).collect();
+    /// Writes the chains of rules anew, and then the segments in which they stand if they are about other packets than before: each
+    /// once, so that no list comes and goes again in between.
+    fn rewrite(&mut self, whose: &[(Owner, Direction)], delta: &mut Delta) {
+        let range = |(owner, direction): &(Owner, Direction)| {
+            let key = |layer| (owner.clone(), *direction, layer);
+            self.rule_chains.range(key(Layer::Filter)..=key(Layer::Raw)).map(|(key, _)| key.clone()).collect::<Vec<_>>()
+        };
+        let used: Vec<RuleKey> = whose.iter().flat_map(range).collect();
+        let mut concerned = BTreeSet::new();
         for key in used {
             let footprint = self.write_rules(&key.0, key.1, key.2, delta);
             let Some(known) = self.rule_chains.get_mut(&key).filter(|known| known.footprint != footprint) else {
                 continue;
             };
             known.footprint = footprint;
-            for name in known.segments.clone() {
-                self.write_segment(&name, delta);
-            }
+            concerned.extend(known.segments.iter().cloned());
         }
+        concerned.iter().for_each(|name| self.write_segment(name, delta));
     }
 
     /// Rules that are not known are a drop: a reference into the void fails closed, but for those that never decide.

@@ -27,7 +27,7 @@ pub(super) struct SqliteScan {
 
 /// What is left to be read.
 enum Rest {
-    Reading(Cursor),
+    Reading(Box<Cursor>),
     /// A read failed, or nobody waited for its end.
     Lost,
     Nothing,
@@ -71,7 +71,7 @@ impl Cursor {
             return Ok((entries, Rest::Nothing));
         };
         self.range.start = next;
-        Ok((entries, Rest::Reading(self)))
+        Ok((entries, Rest::Reading(Box::new(self))))
     }
 }
 
