@@ -5,12 +5,16 @@ use calico_core::resource::Kind;
 
 /// Places of resources of these kinds, in the order in which they are written.
 pub(crate) fn of_writing(kinds: impl Iterator<Item = Kind>) -> Vec<usize> {
-    sorted(kinds, |kind| !is_needed(kind))
+    let mut places: Vec<(bool, usize)> = kinds.map(|kind| !is_needed(kind)).zip(0..).collect();
+    places.sort_unstable();
+    places.into_iter().map(|(_, place)| place).collect()
 }
 
-/// The same for deleting.
+/// The reverse, for deleting: what comes last is often part of what came first, and goes with that (endpoints with their node).
 pub(crate) fn of_deleting(kinds: impl Iterator<Item = Kind>) -> Vec<usize> {
-    sorted(kinds, is_needed)
+    let mut places = of_writing(kinds);
+    places.reverse();
+    places
 }
 
 /// What was done in an order, by place.
@@ -25,12 +29,6 @@ fn is_needed(kind: Kind) -> bool {
     kind == Kind::Tier
 }
 
-fn sorted(kinds: impl Iterator<Item = Kind>, is_later: impl Fn(Kind) -> bool) -> Vec<usize> {
-    let mut places: Vec<(bool, usize)> = kinds.map(is_later).zip(0..).collect();
-    places.sort_unstable();
-    places.into_iter().map(|(_, place)| place).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -39,7 +37,7 @@ mod tests {
     fn tiers_come_before_their_policies_and_go_after_them() {
         let kinds = [Kind::NetworkPolicy, Kind::Tier, Kind::IpPool, Kind::Tier];
         assert_eq!(of_writing(kinds.into_iter()), [1, 3, 0, 2]);
-        assert_eq!(of_deleting(kinds.into_iter()), [0, 2, 1, 3]);
+        assert_eq!(of_deleting(kinds.into_iter()), [2, 0, 3, 1]);
         assert_eq!(by_place(&[1, 3, 0, 2], vec!["b", "d", "a", "c"]), ["a", "b", "c", "d"]);
     }
 }

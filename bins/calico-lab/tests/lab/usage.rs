@@ -58,7 +58,10 @@ fn benchmarks_are_listed_and_unknown_ones_refused() {
         |words: &[&str]| Command::new(env!("CARGO_BIN_EXE_calico-lab")).arg("bench").args(words).output().unwrap();
     let list: serde_json::Value = serde_json::from_slice(&bench(&["--list", "--json"]).stdout).unwrap();
     let ids: Vec<&str> = list.as_array().unwrap().iter().map(|one| one["id"].as_str().unwrap()).collect();
-    assert_eq!(ids, ["P1", "P2", "P3", "P4", "P5", "P6", "P7", "P8", "P12", "P14", "D1", "D2", "D3", "V1", "V2"]);
+    assert_eq!(
+        ids,
+        ["P1", "P2", "P3", "P4", "P5", "P6", "P7", "P8", "P12", "P13", "P14", "D1", "D2", "D3", "V1", "V2"]
+    );
     assert!(text(&bench(&["--list"]).stdout).contains("ip -batch"));
     let unknown = bench(&["P99"]);
     assert_eq!(unknown.status.code(), Some(2));
