@@ -83,3 +83,66 @@ impl Fights {
         self.0.retain(|object, _| !condition(object));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::sample::chain_name;
+
+    fn neighbor() -> Object {
+        Object::Neighbor("cali1".parse().unwrap(), [10, 65, 0, 1].into())
+    }
+
+    /// How long each of so many repairs waits, each being undone as soon as it was made; and from which on it is named.
+    fn waits(object: &Object, count: usize) -> (Vec<u128>, usize, Fights, Duration) {
+        let (mut fights, mut now) = (Fights::default(), Duration::from_secs(100));
+        let (mut waits, mut unnamed) = (Vec::new(), 0);
+        for _ in 0..count {
+            fights.undone(object.clone(), now);
+            let due = fights.next_due(now).unwrap_or(now);
+            waits.push((due - now).as_millis());
+            assert_eq!(fights.may_repair(object, now), due == now);
+            assert!(fights.may_repair(object, due) && fights.next_due(due).is_none());
+            unnamed += usize::from(fights.objects(now).next().is_none());
+            now = due;
+        }
+        (waits, unnamed, fights, now)
+    }
+
+    #[test]
+    fn repairs_wait_ever_longer_up_to_a_bound_until_the_object_is_left_alone() {
+        let object = neighbor();
+        let (found, unnamed, mut fights, now) = waits(&object, 12);
+        assert_eq!(found, [0, 0, 0, 100, 200, 400, 800, 1600, 3200, 4000, 4000, 4000]);
+        assert_eq!(unnamed, 3);
+        let last = now - LONGEST;
+        let calm = last + CALM;
+        let before = calm - Duration::from_nanos(1);
+        fights.end_over(before);
+        assert_eq!(fights.objects(before).collect::<Vec<_>>(), [&object]);
+        assert_eq!(fights.objects(calm).count(), 0, "though nobody has looked since");
+        fights.end_over(calm);
+        fights.undone(object.clone(), calm);
+        assert!(fights.may_repair(&object, calm) && fights.objects(calm).next().is_none(), "another episode");
+    }
+
+    #[test]
+    fn policy_never_waits_but_is_named() {
+        let (found, unnamed, ..) = waits(&Object::Chain(chain_name("a")), 6);
+        assert_eq!((found, unnamed), (vec![0; 6], 3));
+    }
+
+    #[test]
+    fn what_is_expedited_or_forgotten_waits_no_longer() {
+        let object = neighbor();
+        let (_, _, mut fights, _) = waits(&object, 6);
+        let start = Duration::from_secs(100);
+        assert!(!fights.may_repair(&object, start));
+        fights.forget_if(|other| *other != object);
+        assert!(!fights.may_repair(&object, start));
+        fights.expedite(&object);
+        assert!(fights.may_repair(&object, start) && fights.objects(start).next().is_some());
+        fights.forget_if(|other| *other == object);
+        assert!(fights.objects(start).next().is_none());
+    }
+}
