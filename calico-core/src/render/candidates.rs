@@ -220,4 +220,21 @@ mod tests {
         assert!(lists.iter().map(|list| list.len()).sum::<usize>() <= (GROWTH + 1) * 64);
         assert_eq!(asked(&found, 6, 9999).len(), 32, "what most packets want is still told apart");
     }
+
+    /// Each policy names all protocols but one: as many lists as protocols, each of nearly all policies.
+    #[test]
+    fn more_protocols_than_lists_may_hold_are_not_told_apart() {
+        let told = |count: u8| {
+            let but_one = |place: u8| Footprint {
+                protocols: (0..count)
+                    .filter(|number| *number != place)
+                    .map(|number| (number, vec![PortRange::ALL]))
+                    .collect(),
+                ..Footprint::default()
+            };
+            let footprints: Vec<Footprint> = (0..count).map(but_one).collect();
+            Candidates::of(&footprints.iter().collect::<Vec<_>>()).is_some()
+        };
+        assert!(told(8) && !told(20));
+    }
 }

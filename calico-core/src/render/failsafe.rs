@@ -119,7 +119,7 @@ mod tests {
     /// Peers are the other end, and an answer comes from a port of the other list.
     #[test]
     fn each_chain_looks_at_its_own_end() {
-        let config = config(&["tcp:10.0.0.0/8:22", "tcp:10.0.0.0/8:23"], &["udp:[::/0]:53", "tcp:443"]);
+        let config = config(&["tcp:10.0.0.0/8:22", "tcp:10.0.0.0/8:23"], &["udp:[::/0]:53", "tcp:192.0.2.0/24:443"]);
         let shown: Vec<String> = chains(&config, true)
             .iter()
             .flat_map(|chain| {
@@ -131,9 +131,9 @@ mod tests {
             shown,
             [
                 "failsafe-in: meta l4proto tcp ip saddr 10.0.0.0/8 th dport 22-23 accept",
-                "failsafe-out: meta l4proto tcp th dport 443 accept",
+                "failsafe-out: meta l4proto tcp ip daddr 192.0.2.0/24 th dport 443 accept",
                 "failsafe-out: meta l4proto udp meta nfproto ipv6 th dport 53 accept",
-                "failsafe-in-replies: meta l4proto tcp th sport 443 accept",
+                "failsafe-in-replies: meta l4proto tcp ip saddr 192.0.2.0/24 th sport 443 accept",
                 "failsafe-in-replies: meta l4proto udp meta nfproto ipv6 th sport 53 accept",
                 "failsafe-out-replies: meta l4proto tcp ip daddr 10.0.0.0/8 th sport 22-23 accept",
             ]

@@ -159,3 +159,25 @@ fn dscp_rules(value: u8) -> Vec<Rule> {
 const TCP: u8 = 6;
 /// Upstream's, where only a rate is given.
 const DEFAULT_BURST: u32 = 5;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The kernel refuses a rate of zero, and with it the whole ruleset.
+    #[test]
+    fn what_is_no_number_of_the_kernels_limits_nothing() {
+        for number in [0, -1, i64::MAX].map(Some) {
+            let controls = QosControls {
+                ingress_packet_rate: number,
+                ingress_max_connections: number,
+                egress_packet_rate: number,
+                egress_max_connections: number,
+                ..QosControls::default()
+            };
+            for direction in [Direction::Ingress, Direction::Egress] {
+                assert_eq!(limits(&controls, direction), [], "{number:?}");
+            }
+        }
+    }
+}

@@ -210,4 +210,20 @@ mod tests {
         }
         assert!(before.len() > 20 && changed < 3000, "{changed} pieces of {} changed in 1000 changes", before.len());
     }
+
+    /// What a segment may have passed is asked no further; staged policies pass nothing.
+    #[test]
+    fn what_stands_behind_a_segment_is_asked_unless_that_has_passed() {
+        let way = Way { direction: Direction::Ingress, layer: Layer::Filter, pass: 1 };
+        let real = policies(0..2);
+        let staged = [PolicyId(ResourceKey::namespaced(Kind::StagedNetworkPolicy, "shop", "tried"))];
+        for (segment, may_pass) in
+            [(real.clone(), true), (staged.to_vec(), false), ([&staged, &real[..]].concat(), true)]
+        {
+            let mut has_passed = false;
+            assert_eq!(ask_segment(&segment, way, &mut has_passed).matches, []);
+            let expected: &[Match] = if may_pass { &[marked(1, false)] } else { &[] };
+            assert_eq!(ask_segment(&real, way, &mut has_passed).matches, expected, "{segment:?}");
+        }
+    }
 }
