@@ -89,6 +89,7 @@ mod tests {
         assert_eq!(bucket(1_000_000, 100, None, 1500), (23_657, 26_514, None));
         assert_eq!(bucket(1_000_000, 100_000, Some((2_000_000, 0)), 1500), (1_562_500, 51_514, Some(11_829)));
         assert_eq!(bucket(1_000_000, 1_000, Some((2_000_000, 3_000)), 1500), (23_657, 26_514, Some(23_438)));
+        assert_eq!(bucket(1_999, 10_000, None, 1500).1, 10_049, "of 25 ms no byte is lost but the last");
     }
 
     #[test]

@@ -243,6 +243,35 @@ mod tests {
         assert_eq!(decode(messages(&message(7)).next().unwrap().body), None, "of a zone");
     }
 
+    /// As a kernel tells echo requests: the number of ICMP's own two attributes differs between the families.
+    #[test]
+    fn icmp_has_a_type_and_a_code() {
+        let v4 = ([10, 65, 0, 11].as_slice(), [192, 0, 2, 1].as_slice());
+        let v6 = ([0xfd; 16].as_slice(), [0xfe; 16].as_slice());
+        for (protocol, (source, destination), kinds, parts) in [(1, v4, [1, 2], [5, 6]), (58, v6, [3, 4], [8, 9])] {
+            let mut writer = Writer::default();
+            writer.message(SUBSYSTEM, 0, 1, |w| {
+                w.nest(TUPLE_ADDRESSES, |w| {
+                    w.attribute(kinds[0], source);
+                    w.attribute(kinds[1], destination);
+                });
+                w.nest(TUPLE_PROTOCOL, |w| {
+                    w.attribute(1, &[protocol]);
+                    w.attribute(parts[0], &[128]);
+                    w.attribute(parts[1], &[3]);
+                });
+            });
+            let bytes = writer.finish().unwrap();
+            let found = flow(messages(&bytes).next().unwrap().body).unwrap();
+            let octets = |address: IpAddr| match address {
+                IpAddr::V4(address) => address.octets().to_vec(),
+                IpAddr::V6(address) => address.octets().to_vec(),
+            };
+            assert_eq!((octets(found.source), octets(found.destination)), (source.to_vec(), destination.to_vec()));
+            assert_eq!((found.protocol, found.icmp), (protocol, Some((128, 3))));
+        }
+    }
+
     /// The tuple is in the form in which `conntrack -D` sends it, which adds parts that the kernel does not look at and leaves out the number.
     #[test]
     fn an_entry_is_removed_by_its_name() {

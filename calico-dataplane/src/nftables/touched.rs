@@ -113,6 +113,7 @@ mod tests {
             assert_eq!(touched.chains, chains.into_iter().map(chain_name).collect(), "{kind:#x}");
             assert_eq!(touched.sets, sets.into_iter().map(set_name).collect(), "{kind:#x}");
             assert_eq!(!touched.named.is_empty(), kind == uapi::NEW_CHAIN, "{kind:#x}");
+            assert_eq!(!touched.is_empty(), expected == Objects, "{kind:#x}");
             assert_eq!(touched.renamed.contains(&Table::Inet), kind == uapi::NEW_CHAIN, "{kind:#x}");
         }
         // A family of which we have no table.
