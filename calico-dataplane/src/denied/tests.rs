@@ -1,8 +1,12 @@
+//! The machine on a host in memory.
+
+mod watch;
+
 use calico_core::calc::event::{
     ActiveEndpoint, ActiveEntity, ActiveHostEndpoint, ActiveRule, ActiveRules, Directions, EndpointId, HostInterfaces,
     ProfileId, Stack,
 };
-use calico_core::net::PortRange;
+use calico_core::net::{Cidr, PortRange};
 use calico_core::resource::{Action, Kind, ResourceKey};
 use futures_now::now_or_never;
 
@@ -76,6 +80,16 @@ impl Host {
         self.event(&Event::ProfileSet { id: ProfileId("open".into()), rules: Arc::new(rules) });
     }
 
+    /// A workload like the first one, 10.65.0.`number`.
+    fn open_workload(&mut self, number: u8) {
+        let like = self.active.state().endpoints.values().next().cloned().unwrap();
+        let addresses = vec![Cidr::host([10, 65, 0, number].into())];
+        let interface = format!("cali{number}").parse().unwrap();
+        let id = EndpointId(ResourceKey::namespaced(Kind::WorkloadEndpoint, "default", &format!("pod-{number}")));
+        let endpoint = ActiveEndpoint { interface, addresses, ..(*like).clone() };
+        self.event(&Event::EndpointSet { id, endpoint: Arc::new(endpoint) });
+    }
+
     fn event(&mut self, event: &Event) {
         self.machine.handle(self.active.state(), event);
         self.active.apply(event);
@@ -113,6 +127,7 @@ impl Host {
         while let Some(next) = self.machine.poll_timeout().filter(|next| *next <= until) {
             self.now = self.now.max(next);
             self.work();
+            assert!(self.machine.poll_timeout().is_none_or(|then| then > self.now), "nothing is left to do now");
         }
         self.now = until;
     }
@@ -206,55 +221,6 @@ fn all_is_looked_at_again_when_more_was_written() {
 }
 
 #[test]
-fn what_comes_back_the_other_way_ends_as_long_as_it_is_denied() {
-    let mut host = Host::new();
-    [to_port(1, 81), to_port(2, 81), back(to_port(3, 81))].into_iter().for_each(|one| host.kernel.track(one));
-    host.allow(&[80]);
-    host.work();
-    assert_eq!(host.kernel.tracked(), [back(to_port(3, 81))], "that one began the other way");
-    for minute in 1..=15 {
-        host.kernel.track(back(to_port(1, 81)));
-        host.wait(Duration::from_secs(60 * minute));
-        host.wait(Duration::from_secs(60 * minute + 59));
-        let back_again = host.kernel.tracked().contains(&back(to_port(1, 81)));
-        assert!(!back_again || minute > 7, "minute {minute}: it is looked for ever less often");
-    }
-    host.wait(Duration::from_secs(18 * 60));
-    assert_eq!(host.kernel.tracked(), [back(to_port(3, 81))]);
-    let listings = host.kernel.take_listings();
-    assert!((40..120).contains(&listings), "{listings}");
-    assert_eq!(host.machine.poll_timeout(), None, "in the end it is forgotten");
-    assert!(host.barred.is_empty());
-
-    host.kernel.track(to_port(1, 81));
-    host.machine.doubt_all();
-    host.work();
-    host.allow(&[80, 81]);
-    host.kernel.track(back(to_port(1, 81)));
-    host.wait(Duration::from_secs(40 * 60));
-    assert!(host.kernel.tracked().contains(&back(to_port(1, 81))), "allowed again");
-}
-
-/// Where something ends all the time, what ended long ago must make room.
-#[test]
-fn each_is_looked_for_and_barred_for_a_time_of_its_own() {
-    let mut host = Host::new();
-    let minutes = |number: u64| Duration::from_secs(number * 60);
-    host.kernel.track(to_port(1, 81));
-    host.allow(&[80]);
-    host.wait(minutes(10));
-    assert_eq!(host.barred, HashSet::from([to_port(1, 81).reply]));
-    host.kernel.track(to_port(2, 80));
-    host.allow(&[82]);
-    host.wait(minutes(15));
-    assert_eq!(host.barred, HashSet::from([to_port(1, 81).reply, to_port(2, 80).reply]));
-    host.wait(minutes(20));
-    assert_eq!(host.barred, HashSet::from([to_port(2, 80).reply]));
-    host.wait(minutes(40));
-    assert_eq!(host.barred, HashSet::new());
-}
-
-#[test]
 fn failures_are_tried_again_ever_more_slowly() {
     for faults in 1..=8 {
         let mut host = Host::new();
@@ -271,6 +237,14 @@ fn failures_are_tried_again_ever_more_slowly() {
     host.allow(&[80]);
     host.wait(Duration::from_secs(600));
     assert!((10..20).contains(&host.failures), "{}", host.failures);
+
+    let mut host = Host::new();
+    host.kernel.track(to_port(1, 81));
+    host.allow(&[80]);
+    host.work();
+    host.kernel.set_faults(Faults { tracking: usize::MAX, ..Faults::default() });
+    host.wait(Duration::from_secs(60));
+    assert!((3..10).contains(&host.failures), "{} while what ended is looked for", host.failures);
 }
 
 /// Listing that takes a second happens every ten at the most.
@@ -335,4 +309,81 @@ fn connections_of_host_endpoints_end_too() {
     host.wait(Duration::from_secs(5));
     assert_eq!(host.failures, 1);
     assert_eq!(host.kernel.tracked(), others, "a fail-safe port, another uplink, and what nobody knows a way of");
+    let barred: HashSet<Flow> = known.iter().map(|connection| connection.reply).collect();
+    assert_eq!(host.barred, barred);
+    host.kernel.take_listings();
+    host.open_workload(2);
+    host.work();
+    assert_eq!((host.kernel.take_listings(), &host.barred), (0, &barred), "a new workload changes nothing for them");
+    host.allow(&[80, 81, 82]);
+    host.wait(Duration::from_secs(10));
+    assert_eq!(host.barred, barred, "whatever else changes");
+}
+
+#[test]
+fn a_connection_is_a_workloads_by_the_address_that_it_was_translated_to() {
+    let mut host = Host::new();
+    let service = Flow { destination: [10, 96, 0, 1].into(), destination_port: 443, ..to_port(1, 81).original };
+    host.kernel.track(Connection { original: service, ..to_port(1, 81) });
+    host.kernel.track(Connection { original: service, ..to_port(2, 80) });
+    host.allow(&[80]);
+    host.work();
+    assert_eq!(host.kernel.tracked(), [Connection { original: service, ..to_port(2, 80) }]);
+}
+
+#[test]
+fn a_connection_is_a_workloads_by_its_further_sources_where_they_are_allowed() {
+    for (allowed, left) in [(true, 0), (false, 1)] {
+        let mut host = Host::new();
+        let mut settings = Settings::default();
+        settings.host.allow_spoofed_sources = allowed;
+        host.machine = DeniedConnections::new(settings);
+        let (id, known) = host.active.state().endpoints.first_key_value().unwrap();
+        let further = vec!["203.0.113.0/24".parse().unwrap()];
+        let with = ActiveEndpoint { allowed_sources: further, ..(**known).clone() };
+        let event = Event::EndpointSet { id: id.clone(), endpoint: Arc::new(with) };
+        host.event(&event);
+        let outward =
+            Flow { source: [203, 0, 113, 9].into(), destination: [198, 51, 100, 9].into(), ..to_port(1, 80).original };
+        let reply = Flow { source: outward.destination, destination: outward.source, ..to_port(1, 80).reply };
+        host.kernel.track(Connection { original: outward, reply, master: None });
+        let rules = ActiveRules { tier: None, ingress: Vec::new(), egress: Vec::new() };
+        host.event(&Event::ProfileSet { id: ProfileId("open".into()), rules: Arc::new(rules) });
+        host.work();
+        assert_eq!(host.kernel.tracked().len(), left, "allowed: {allowed}");
+    }
+}
+
+/// While a part was refused, two workloads closed one after the other: what began under the refused part is looked for at both.
+#[test]
+fn all_doubt_of_parts_is_kept_until_more_is_written() {
+    let mut host = Host::new();
+    let open = host.active.state().endpoints.values().next().cloned().unwrap();
+    let workload = |number: u8, is_open: bool| {
+        let ingress = if is_open { open.ingress.clone() } else { Arc::new(Stack::default()) };
+        let addresses = vec![Cidr::host([10, 65, 0, number].into())];
+        let interface = format!("cali{number}").parse().unwrap();
+        let id = EndpointId(ResourceKey::namespaced(Kind::WorkloadEndpoint, "default", &format!("pod-{number}")));
+        let endpoint = Arc::new(ActiveEndpoint { interface, addresses, ingress, ..(*open).clone() });
+        Event::EndpointSet { id, endpoint }
+    };
+    [2, 3].into_iter().for_each(|number| host.event(&workload(number, true)));
+    host.work();
+    host.holding = Holding::Part;
+    for (number, second) in [(2, 1), (3, 2)] {
+        host.event(&workload(number, false));
+        host.wait(Duration::from_secs(second));
+        host.work();
+    }
+    assert_eq!(host.kernel.take_listings(), 2);
+    for number in [2, 3] {
+        let to: IpAddr = [10, 65, 0, number].into();
+        let Connection { original, reply, .. } = to_port(1, 80);
+        let (original, reply) = (Flow { destination: to, ..original }, Flow { source: to, ..reply });
+        host.kernel.track(Connection { original, reply, master: None });
+    }
+    host.holding = Holding::All;
+    host.machine.wrote();
+    host.wait(Duration::from_secs(10));
+    assert_eq!(host.kernel.tracked(), []);
 }
