@@ -26,6 +26,7 @@ use crate::{Dataplane, HostChange, LinkState};
 mod connections;
 mod fights;
 mod history;
+mod links;
 mod parts;
 mod shapings;
 

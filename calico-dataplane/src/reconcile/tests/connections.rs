@@ -87,6 +87,7 @@ fn a_cut_that_came_too_early_is_made_again() {
         let last = |step| applied.iter().rposition(|steps| steps.contains(&step)).unwrap();
         assert!(last("taken") <= last("cut") && last("unrouted") <= last("cut"), "{applied:?}");
         assert!(last("cut") < last("given") && last("cut") < last("routed"), "{applied:?}");
+        assert!(applied.iter().filter(|steps| steps.contains(&"cut")).count() > 1, "{applied:?}");
     }
 }
 
@@ -117,6 +118,30 @@ fn connections_of_what_left_while_no_agent_ran_end() {
     assert!(third.driver.state().is_settled());
     assert_eq!(host.routes().len(), 1);
     assert!(host.take_connections_cut().is_empty(), "nothing left");
+}
+
+/// The host may have either left: the element that lets an interface use an address, or the route.
+#[test]
+fn what_left_is_found_by_its_element_and_by_its_route() {
+    let host = Recording::new();
+    (1..=2).for_each(|number| host.set_link(cali(number), up(u32::from(number))));
+    let mut node = Node::in_sync(&host);
+    node.events(&[endpoint(1, &[]), endpoint(2, &[])]);
+    node.settle();
+    host.set_route(route(1).key, None);
+    let second = calico_core::table::Datum::Addr(route(2).key.dest.address());
+    let elements = host.take_applied().into_iter().flat_map(|delta| delta.elements).filter_map(|change| {
+        let removed: Vec<_> = change.added.into_iter().filter(|one| one.key.get(1) == Some(&second)).collect();
+        (!removed.is_empty()).then_some(calico_core::table::ElementDelta {
+            removed,
+            added: Vec::new(),
+            set: change.set,
+        })
+    });
+    host.tamper(&Delta { elements: elements.collect(), ..Delta::default() }).unwrap();
+    assert_eq!(host.routes(), [route(2)]);
+    Node::in_sync(&host).settle();
+    assert_eq!(host.take_connections_cut(), [1, 2].map(|number| route(number).key.dest.address()));
 }
 
 /// What began while the table was away would go on as established for ever.

@@ -132,6 +132,34 @@ fn what_fails_is_named_and_tried_again_and_the_rest_goes_on() {
     assert_eq!((rates(&host), node.failures()), ([Some(1_000); 2], Vec::new()));
 }
 
+/// It may have been made in part, so what was there before is written again.
+#[test]
+fn a_change_that_failed_is_taken_back_by_writing() {
+    let (host, mut node) = limited_host();
+    host.set_faults(Faults { shapers: BTreeSet::from([sent()]), ..Faults::default() });
+    node.events(&[limited(Some(16_000))]);
+    node.work();
+    assert_eq!(rates(&host), [Some(2_000), Some(1_000)]);
+    host.take_applied();
+    host.set_faults(Faults::default());
+    node.events(&[limited(Some(8_000))]);
+    node.settle();
+    assert_eq!((rates(&host), limits_written(&host)), ([Some(1_000); 2], 2));
+}
+
+#[test]
+fn what_leads_another_interface_to_the_device_goes() {
+    let (host, _) = limited_host();
+    let bucket = host.shapings()[&sent()].bucket;
+    host.set_shaping(sent(), Some(Shaped { source: Some(cali(2)), bucket }));
+    let mut successor = Node::in_sync(&host);
+    successor.events(&[limited(Some(8_000))]);
+    successor.settle();
+    let removed: Vec<_> = host.take_applied().into_iter().flat_map(|delta| delta.shapings_removed).collect();
+    assert_eq!(removed, [Shaper { device: sent(), source: Some(cali(2)) }]);
+    assert_eq!(host.shapings()[&sent()].source, Some(cali(1)));
+}
+
 #[test]
 fn what_others_change_is_made_right_and_what_is_theirs_is_left_alone() {
     let (host, mut node) = limited_host();
@@ -157,6 +185,10 @@ fn what_others_change_is_made_right_and_what_is_theirs_is_left_alone() {
         node.settle();
     }
     assert!(node.now > before);
+    host.set_shaping(cali(1), None);
+    node.work();
+    assert_eq!(rates(&host), [None, Some(1_000)], "it waits");
+    node.settle();
     assert_eq!(node.driver.state().fought_over(node.now).collect::<Vec<_>>(), [&Object::Shaper(cali(1))]);
     assert_eq!(rates(&host), [Some(1_000); 2]);
 }
