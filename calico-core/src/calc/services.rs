@@ -218,3 +218,56 @@ fn members(slice: &EndpointSlice, kind: IpSetKind) -> impl Iterator<Item = Membe
         })
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn set(service: &str, kind: IpSetKind) -> ServiceSet {
+        ServiceSet { service: Service { namespace: "one".into(), name: service.into() }, kind }
+    }
+
+    /// Says what a service has: one slice, or none.
+    fn tell(services: &mut Services, service: &str, addresses: &[&str]) {
+        let key = EndpointSliceKey { namespace: "one".into(), name: service.into() };
+        let addresses: Vec<_> = addresses.iter().map(|address| address.parse().unwrap()).collect();
+        let slice =
+            EndpointSlice { namespace: "one".into(), service: service.into(), ports: Vec::from([(6, 80)]), addresses };
+        services.set_slice(&key, (!slice.addresses.is_empty()).then(|| Arc::new(slice)));
+    }
+
+    #[test]
+    fn a_set_that_nobody_was_told_of_does_not_go() {
+        let web = set("web", IpSetKind::Net);
+        let mut services = Services::default();
+        tell(&mut services, "web", &["10.0.0.8"]);
+        let id = services.acquire(&web);
+        services.release(id);
+        assert_eq!(services.flush(), (Vec::new(), Vec::new()));
+        services.acquire(&web);
+        assert_eq!(services.flush().0.len(), 1);
+        services.release(id);
+        assert_eq!(services.flush(), (Vec::new(), Vec::from([Event::SetRemoved(id)])));
+        assert!(services.by_service.values().all(|parts| parts.sets.is_empty()));
+        tell(&mut services, "web", &[]);
+        assert!(services.by_service.is_empty(), "nothing is remembered");
+    }
+
+    #[test]
+    fn what_is_new_comes_before_what_changes() {
+        let sets = [IpSetKind::Net, IpSetKind::AddrPort].map(|kind| set("web", kind));
+        // Whichever has the lesser name.
+        for (known, new) in [(&sets[0], &sets[1]), (&sets[1], &sets[0])] {
+            let mut services = Services::default();
+            services.acquire(known);
+            services.flush();
+            tell(&mut services, "web", &["10.0.0.8"]);
+            services.acquire(new);
+            let (events, _) = services.flush();
+            let [Event::SetAdded { id: added, .. }, Event::SetChanged { id: changed, .. }] = events.as_slice() else {
+                panic!("{events:?}");
+            };
+            assert_eq!((*added, *changed), (new.id(), known.id()));
+        }
+    }
+}

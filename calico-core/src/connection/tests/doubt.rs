@@ -130,3 +130,14 @@ fn further_sources_are_in_doubt_when_their_workload_goes() {
     let doubt = apply(&mut state, &mut doubts, [Event::EndpointRemoved(pod(1))]);
     assert_eq!(doubt, Some(Doubt::Of { hosts: BTreeSet::new(), nets: vec![net("203.0.113.0/24")] }));
 }
+
+#[test]
+fn rules_that_are_told_again_raise_no_doubt() {
+    let open = || rules(vec![rule(Action::Allow, &[set(1)], &[])]);
+    let (mut state, mut doubts) = (ActiveState::default(), Doubts::default());
+    let start = sets().into_iter().chain([open(), endpoint(1)]);
+    assert_eq!(apply(&mut state, &mut doubts, start), None);
+    assert_eq!(apply(&mut state, &mut doubts, [open()]), None);
+    assert!(apply(&mut state, &mut doubts, changed(1, &[], &["192.0.2.0/24"])).is_some(), "the set is in use");
+    assert_eq!(apply(&mut state, &mut doubts, [rules(Vec::new())]), Some(Doubt::All));
+}
