@@ -6,14 +6,14 @@ use super::contribution::Contribution;
 use crate::label::slab::Slots;
 use crate::label::store::Keys;
 use crate::resource::ResourceKey;
-use crate::resource::key_map::{Key, Namespaces};
+use crate::resource::short_key::{ShortKey, ShortKeys};
 
 /// The contributions.
 #[derive(Debug, Default)]
 pub(super) struct Entities {
-    slots: Slots<(Key, Contribution)>,
+    slots: Slots<(ShortKey, Contribution)>,
     ids: Keys,
-    namespaces: Namespaces,
+    keys: ShortKeys,
 }
 
 /// That a key is not there.
@@ -24,14 +24,14 @@ impl Entities {
     /// The integer of a key, or where it would go.
     pub(super) fn find(&self, key: &ResourceKey) -> Result<u32, Vacant> {
         let hash = self.ids.hash(key);
-        let is = |id| self.slots.get(id).is_some_and(|(known, _)| self.namespaces.is(known, key));
+        let is = |id| self.slots.get(id).is_some_and(|(known, _)| self.keys.is(known, key));
         self.ids.find(hash, is).ok_or(Vacant(hash))
     }
 
     /// Puts a contribution in under an integer that is free.
     pub(super) fn insert(&mut self, place: Vacant, id: u32, key: &ResourceKey, contribution: Contribution) {
         self.ids.insert(place.0, id);
-        let key = self.namespaces.keep(key);
+        let key = self.keys.keep(key);
         self.slots.put(id, (key, contribution));
     }
 
@@ -39,7 +39,7 @@ impl Entities {
     pub(super) fn remove(&mut self, id: u32, key: &ResourceKey) {
         self.ids.remove(self.ids.hash(key), id);
         if let Some((key, _)) = self.slots.take(id) {
-            self.namespaces.forget(&key);
+            self.keys.forget(&key);
         }
     }
 
@@ -98,7 +98,7 @@ mod tests {
                 }
             }
             twin.iter().for_each(|(key, id)| entities.remove(*id, key));
-            prop_assert_eq!(entities.namespaces.count(), 0, "a namespace is held for ever");
+            prop_assert_eq!(entities.keys.held(), (0, 0), "a part of a key is held for ever");
         }
     }
 }

@@ -14,7 +14,7 @@ use super::parent::Parents;
 use super::projection::{Projections, UNKNOWN, overlay};
 use super::raw;
 use super::slab::Slab;
-use super::store::Store;
+use super::store::{Content as _, Store};
 use super::strings::Strings;
 use crate::selector::Selector;
 
@@ -129,7 +129,7 @@ impl Index {
             self.release_own(own);
             return self.release_kin(kin);
         };
-        let former = (mem::replace(&mut item.own, own), mem::replace(&mut item.kin, kin));
+        let former = item.replace(own, kin);
         if former == (own, kin) {
             self.release_own(own);
             return self.release_kin(kin);
@@ -143,7 +143,7 @@ impl Index {
     pub fn remove_item(&mut self, key: u32) {
         let Some(item) = self.items.get(key).copied() else { return };
         self.leave_class(key, item.class);
-        self.part(key, item.own, item.kin);
+        self.part(key, item.own(), item.kin);
         self.items.remove(key);
     }
 
@@ -187,7 +187,7 @@ impl Index {
         }
         scratch.parents.extend(parents.into_iter().map(|name| self.parent_of(name)));
         raw::write_kin(&mut scratch.kin, &scratch.common, &scratch.parents);
-        let (own, new) = self.owns.acquire(&scratch.own, || Own::new(&scratch.own));
+        let (own, new) = self.owns.acquire_in_room(&scratch.own, |room| Own::new(&scratch.own, room));
         if new {
             raw::retain(&scratch.own, &mut self.strings.names);
         }
@@ -225,11 +225,13 @@ impl Index {
 
     fn release_own(&mut self, key: u32) {
         let Some(own) = self.owns.release(key) else { return };
+        let labels = own.said(self.owns.room());
         if own.projection != UNKNOWN {
-            self.names.unpost_holder(Holder::Own(key).raw(), &own.labels);
+            self.names.unpost_holder(Holder::Own(key).raw(), labels);
             self.projections.release(own.projection, &mut self.strings);
         }
-        raw::release(&own.labels, &mut self.strings.names);
+        raw::release(labels, &mut self.strings.names);
+        own.forget(self.owns.room_mut());
     }
 
     fn release_kin(&mut self, key: u32) {
@@ -290,7 +292,7 @@ impl Index {
             self.strings.values.len(),
             self.classes.iter().count(),
             self.items.count(),
-            self.owns.iter().count() + self.kins.iter().count(),
+            self.owns.iter().count() + self.owns.room().held() + self.kins.iter().count(),
             self.projections.count(),
         ]
     }

@@ -1,5 +1,7 @@
 //! Items, each in three lists that are linked through the items themselves: of its own labels, of its kin, of its class.
 
+use core::num::NonZeroU32;
+
 use super::slab::Slab;
 
 /// No item, no class.
@@ -8,11 +10,29 @@ pub(super) const NONE: u32 = u32::MAX;
 /// One item.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Item {
-    pub(super) own: u32,
+    /// One more than the key of its own labels: so an empty slot needs no word to say that it is.
+    own: NonZeroU32,
     pub(super) kin: u32,
     /// The class whose matches have been reported for it.
     pub(super) class: u32,
     links: [Link; 3],
+}
+
+impl Item {
+    pub(super) const fn own(&self) -> u32 {
+        self.own.get() - 1
+    }
+
+    /// Sets own labels and kin; answers with the former.
+    pub(super) const fn replace(&mut self, own: u32, kin: u32) -> (u32, u32) {
+        let former = (self.own(), self.kin);
+        (self.own, self.kin) = (one_more(own), kin);
+        former
+    }
+}
+
+const fn one_more(own: u32) -> NonZeroU32 {
+    NonZeroU32::MIN.saturating_add(own)
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -35,7 +55,8 @@ pub(super) struct Items(Slab<Item>);
 
 impl Items {
     pub(super) fn insert(&mut self, own: u32, kin: u32) -> u32 {
-        self.0.insert(Item { own, kin, class: NONE, links: [Link { next: NONE, previous: NONE }; 3] })
+        let links = [Link { next: NONE, previous: NONE }; 3];
+        self.0.insert(Item { own: one_more(own), kin, class: NONE, links })
     }
 
     pub(super) fn get(&self, key: u32) -> Option<&Item> {

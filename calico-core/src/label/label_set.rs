@@ -8,13 +8,14 @@ use alloc::boxed::Box;
 use super::item::NONE;
 use super::projection::UNKNOWN;
 use super::raw;
+use super::runs::{Run, Runs};
 use super::store::{Content, says};
 
 /// Own labels.
 #[derive(Debug)]
 pub(super) struct Own {
-    /// Raw labels.
-    pub(super) labels: Box<[u8]>,
+    /// Raw labels, in the room of their store.
+    labels: Run,
     /// What selectors see of them; while that is unknown they are posted nowhere.
     pub(super) projection: u32,
     /// First of the list of items that have them.
@@ -22,11 +23,27 @@ pub(super) struct Own {
     references: u32,
 }
 
-says!(Own, labels: [u8]);
+impl Content for Own {
+    type Said = [u8];
+    type Room = Runs;
+
+    fn said<'a>(&'a self, room: &'a Runs) -> &'a [u8] {
+        room.get(self.labels)
+    }
+
+    fn references(&mut self) -> &mut u32 {
+        &mut self.references
+    }
+}
 
 impl Own {
-    pub(super) fn new(labels: &[u8]) -> Self {
-        Self { labels: labels.into(), projection: UNKNOWN, first: NONE, references: 0 }
+    pub(super) fn new(labels: &[u8], room: &mut Runs) -> Self {
+        Self { labels: room.keep(labels), projection: UNKNOWN, first: NONE, references: 0 }
+    }
+
+    /// Gives the labels up, which nobody has any more.
+    pub(super) fn forget(self, room: &mut Runs) {
+        room.forget(self.labels);
     }
 }
 

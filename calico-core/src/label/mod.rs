@@ -19,6 +19,7 @@ mod label_set;
 mod parent;
 mod projection;
 mod raw;
+pub(crate) mod runs;
 mod settle;
 pub(crate) mod slab;
 pub(crate) mod store;

@@ -11,6 +11,7 @@ use super::index::{Index, Match};
 use super::item::{List, NONE};
 use super::label_set::Holder;
 use super::projection::{UNKNOWN, overlay};
+use super::store::Content as _;
 use super::strings::Label;
 
 impl Index {
@@ -28,7 +29,7 @@ impl Index {
         let new = self.names.take_new();
         if new.names_any() {
             for (key, own) in self.owns.iter().filter(|(_, own)| own.projection != UNKNOWN) {
-                self.names.complete_with_holder(Holder::Own(key).raw(), &own.labels, concerned);
+                self.names.complete_with_holder(Holder::Own(key).raw(), own.said(self.owns.room()), concerned);
             }
             for (key, kin) in self.kins.iter().filter(|(_, kin)| kin.projection != UNKNOWN) {
                 self.names.complete_with_holder(Holder::Kin(key).raw(), kin.labels(), concerned);
@@ -77,12 +78,13 @@ impl Index {
     }
 
     fn settle_own(&mut self, key: u32) {
-        let Some(own) = self.owns.get_mut(key) else { return };
-        let new = self.projections.project(&own.labels, &self.names, &mut self.strings);
-        let former = mem::replace(&mut own.projection, new);
+        let Some(own) = self.owns.get(key) else { return };
+        let (first, former) = (own.first, own.projection);
+        let new = self.projections.project(own.said(self.owns.room()), &self.names, &mut self.strings);
+        self.set_projection(key, new);
         self.projections.release(former, &mut self.strings);
         if former != new {
-            self.moved.extend(self.items.of(List::Own, own.first));
+            self.moved.extend(self.items.of(List::Own, first));
         }
     }
 
@@ -114,7 +116,7 @@ impl Index {
         let mut labels = Vec::new();
         for key in mem::take(&mut self.moved) {
             let Some(item) = self.items.get(key).copied() else { continue };
-            let seen = (self.seen_of_own(item.own), self.seen_of_kin(item.kin));
+            let seen = (self.seen_of_own(item.own()), self.seen_of_kin(item.kin));
             if self.classes.get(item.class).is_some_and(|class| class.seen == seen) {
                 // It went back, or stands in the list twice.
                 continue;
@@ -134,12 +136,21 @@ impl Index {
 
     /// Projection of own labels, which are posted with their first item.
     fn seen_of_own(&mut self, key: u32) -> u32 {
-        let Some(own) = self.owns.get_mut(key) else { return UNKNOWN };
-        if own.projection == UNKNOWN {
-            self.names.post_holder(Holder::Own(key).raw(), &own.labels);
-            own.projection = self.projections.project(&own.labels, &self.names, &mut self.strings);
+        let Some(own) = self.owns.get(key) else { return UNKNOWN };
+        if own.projection != UNKNOWN {
+            return own.projection;
         }
-        own.projection
+        let labels = own.said(self.owns.room());
+        self.names.post_holder(Holder::Own(key).raw(), labels);
+        let projection = self.projections.project(labels, &self.names, &mut self.strings);
+        self.set_projection(key, projection);
+        projection
+    }
+
+    fn set_projection(&mut self, own: u32, projection: u32) {
+        if let Some(own) = self.owns.get_mut(own) {
+            own.projection = projection;
+        }
     }
 
     /// Projection of a kin, which is posted with its first item.

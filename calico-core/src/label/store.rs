@@ -10,9 +10,11 @@ use super::slab::Slab;
 pub(crate) trait Content {
     /// What is compared.
     type Said: Hash + Eq + ?Sized;
+    /// Where that stands, if not in the value itself.
+    type Room: Default;
 
     /// It.
-    fn said(&self) -> &Self::Said;
+    fn said<'a>(&'a self, room: &'a Self::Room) -> &'a Self::Said;
 
     /// How many hold it.
     fn references(&mut self) -> &mut u32;
@@ -20,26 +22,32 @@ pub(crate) trait Content {
 
 /// The values.
 #[derive(Debug)]
-pub(crate) struct Store<T> {
+pub(crate) struct Store<T: Content> {
     slab: Slab<T>,
     keys: Keys,
+    room: T::Room,
 }
 
-impl<T> Default for Store<T> {
+impl<T: Content> Default for Store<T> {
     fn default() -> Self {
-        Self { slab: Slab::default(), keys: Keys::default() }
+        Self { slab: Slab::default(), keys: Keys::default(), room: T::Room::default() }
     }
 }
 
 impl<T: Content> Store<T> {
     /// The key of what says that, held once more, and whether `make` had to make it.
     pub(crate) fn acquire(&mut self, said: &T::Said, make: impl FnOnce() -> T) -> (u32, bool) {
+        self.acquire_in_room(said, |_| make())
+    }
+
+    /// The same of what stands in the room.
+    pub(crate) fn acquire_in_room(&mut self, said: &T::Said, make: impl FnOnce(&mut T::Room) -> T) -> (u32, bool) {
         let hash = self.keys.hash(said);
-        let found = self.keys.find(hash, |key| self.slab.get(key).is_some_and(|value| value.said() == said));
+        let found = self.find_by_hash(hash, said);
         let (key, new) = match found {
             Some(key) => (key, false),
             None => {
-                let key = self.slab.insert(make());
+                let key = self.slab.insert(make(&mut self.room));
                 self.keys.insert(hash, key);
                 (key, true)
             }
@@ -50,7 +58,11 @@ impl<T: Content> Store<T> {
 
     /// The key of what says that.
     pub(crate) fn find(&self, said: &T::Said) -> Option<u32> {
-        self.keys.find(self.keys.hash(said), |key| self.slab.get(key).is_some_and(|value| value.said() == said))
+        self.find_by_hash(self.keys.hash(said), said)
+    }
+
+    fn find_by_hash(&self, hash: u32, said: &T::Said) -> Option<u32> {
+        self.keys.find(hash, |key| self.slab.get(key).is_some_and(|value| value.said(&self.room) == said))
     }
 
     /// Holds it once more.
@@ -67,8 +79,17 @@ impl<T: Content> Store<T> {
         if *value.references() > 0 {
             return None;
         }
-        self.keys.remove(self.keys.hash(value.said()), key);
+        self.keys.remove(self.keys.hash(value.said(&self.room)), key);
         self.slab.remove(key)
+    }
+
+    /// Where what values say stands.
+    pub(crate) const fn room(&self) -> &T::Room {
+        &self.room
+    }
+
+    pub(crate) const fn room_mut(&mut self) -> &mut T::Room {
+        &mut self.room
     }
 
     pub(crate) fn get(&self, key: u32) -> Option<&T> {
@@ -125,8 +146,9 @@ macro_rules! says {
     ($type:ty, $field:ident: $said:ty) => {
         impl Content for $type {
             type Said = $said;
+            type Room = ();
 
-            fn said(&self) -> &Self::Said {
+            fn said<'a>(&'a self, (): &'a ()) -> &'a Self::Said {
                 &self.$field
             }
 

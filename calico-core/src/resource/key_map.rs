@@ -1,27 +1,25 @@
 //! Values by the key of a stored object, for who has a quarter of a million of them.
 //!
-//! A key is kept only as far as it takes to know it again: its name is the caller's, and its namespace is held once for all. What is
-//! allocated beyond need is little, and to grow moves integers only; a hash map of keys takes more than twice as much.
+//! What is allocated beyond need is little, and to grow moves integers only; a hash map of keys takes more than twice as much.
 
-use alloc::boxed::Box;
-use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use super::{Kind, ResourceKey};
+use super::ResourceKey;
+use super::short_key::{ShortKey, ShortKeys};
 use crate::label::slab::Slab;
-use crate::label::store::{Content, Keys, Store, says};
+use crate::label::store::Keys;
 
 /// The values.
 #[derive(Debug)]
 pub struct KeyMap<V> {
-    slots: Slab<(Key, V)>,
+    slots: Slab<(ShortKey, V)>,
     ids: Keys,
-    namespaces: Namespaces,
+    keys: ShortKeys,
 }
 
 impl<V> Default for KeyMap<V> {
     fn default() -> Self {
-        Self { slots: Slab::default(), ids: Keys::default(), namespaces: Namespaces::default() }
+        Self { slots: Slab::default(), ids: Keys::default(), keys: ShortKeys::default() }
     }
 }
 
@@ -32,7 +30,7 @@ impl<V> KeyMap<V> {
         if let Some(id) = self.find(hash, key) {
             return self.slots.get_mut(id).map(|(_, known)| core::mem::replace(known, value));
         }
-        let id = self.slots.insert((self.namespaces.keep(key), value));
+        let id = self.slots.insert((self.keys.keep(key), value));
         self.ids.insert(hash, id);
         None
     }
@@ -43,7 +41,7 @@ impl<V> KeyMap<V> {
         let id = self.find(hash, key)?;
         self.ids.remove(hash, id);
         let (key, value) = self.slots.remove(id)?;
-        self.namespaces.forget(&key);
+        self.keys.forget(&key);
         Some(value)
     }
 
@@ -56,89 +54,12 @@ impl<V> KeyMap<V> {
     /// The keys whose values are meant, in no order.
     pub fn keys_where(&self, mut is_meant: impl FnMut(&V) -> bool) -> Vec<ResourceKey> {
         let meant = self.slots.iter().filter(|(_, (_, value))| is_meant(value));
-        meant.map(|(_, (key, _))| self.namespaces.whole(key)).collect()
+        meant.map(|(_, (key, _))| self.keys.whole(key)).collect()
     }
 
     fn find(&self, hash: u32, key: &ResourceKey) -> Option<u32> {
-        let is = |id| self.slots.get(id).is_some_and(|(known, _)| self.namespaces.is(known, key));
+        let is = |id| self.slots.get(id).is_some_and(|(known, _)| self.keys.is(known, key));
         self.ids.find(hash, is)
-    }
-}
-
-/// A key, as far as it takes to know it again.
-#[derive(Debug)]
-pub(crate) enum Key {
-    /// Its namespace is one of [`Namespaces`], or [`NONE`].
-    Named { kind: Kind, namespace: u32, name: Arc<str> },
-    /// Any other.
-    Other(Box<ResourceKey>),
-}
-
-/// The namespaces of keys, each held once.
-#[derive(Debug, Default)]
-pub(crate) struct Namespaces(Store<Namespace>);
-
-#[derive(Debug)]
-struct Namespace {
-    name: Arc<str>,
-    references: u32,
-}
-
-says!(Namespace, name: str);
-
-/// No namespace: the store gives out no such key.
-const NONE: u32 = u32::MAX;
-
-impl Namespaces {
-    /// A key in short, which is to be forgotten one day.
-    pub(crate) fn keep(&mut self, key: &ResourceKey) -> Key {
-        match key {
-            ResourceKey::Named { kind, namespace, name } => {
-                let namespace = namespace
-                    .as_ref()
-                    .map_or(NONE, |name| self.0.acquire(name, || Namespace { name: name.clone(), references: 0 }).0);
-                Key::Named { kind: *kind, namespace, name: name.clone() }
-            }
-            other => Key::Other(Box::new(other.clone())),
-        }
-    }
-
-    /// Gives up what a key held.
-    pub(crate) fn forget(&mut self, key: &Key) {
-        if let Key::Named { namespace, .. } = key {
-            self.0.release(*namespace);
-        }
-    }
-
-    /// Whether a key in short is that one.
-    pub(crate) fn is(&self, known: &Key, key: &ResourceKey) -> bool {
-        match (known, key) {
-            (
-                Key::Named { kind, namespace, name },
-                ResourceKey::Named { kind: kind_two, namespace: two, name: name_two },
-            ) => name == name_two && kind == kind_two && self.name(*namespace) == two.as_ref(),
-            (Key::Other(known), key) => **known == *key,
-            _ => false,
-        }
-    }
-
-    /// How many there are.
-    #[cfg(test)]
-    pub(crate) fn count(&self) -> usize {
-        self.0.iter().count()
-    }
-
-    fn whole(&self, key: &Key) -> ResourceKey {
-        match key {
-            Key::Named { kind, namespace, name } => {
-                ResourceKey::Named { kind: *kind, namespace: self.name(*namespace).cloned(), name: name.clone() }
-            }
-            Key::Other(key) => (**key).clone(),
-        }
-    }
-
-    fn name(&self, namespace: u32) -> Option<&Arc<str>> {
-        self.0.get(namespace).map(|known| &known.name)
     }
 }
 
@@ -150,6 +71,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::resource::Kind;
 
     /// Keys that differ in one part only.
     fn key(number: u8) -> ResourceKey {
@@ -182,7 +104,7 @@ mod tests {
             for key in twin.keys() {
                 map.remove(key);
             }
-            prop_assert_eq!(map.namespaces.count(), 0, "a namespace is held for ever");
+            prop_assert_eq!(map.keys.held(), (0, 0), "a part of a key is held for ever");
         }
     }
 }

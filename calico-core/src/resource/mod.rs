@@ -54,6 +54,7 @@ mod remains;
 mod rule;
 mod schema;
 mod shape;
+pub(crate) mod short_key;
 mod staged_kubernetes_policy;
 mod staged_policy;
 mod tier;
