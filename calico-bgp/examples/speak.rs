@@ -11,7 +11,7 @@ use std::error::Error;
 use std::net::{Ipv4Addr, SocketAddr};
 
 use calico_bgp::{BgpBackend, BgpEvent, NativeBackend, NativeConfig};
-use calico_core::bgp::{DesiredBgp, DesiredPeer, LocalSpeaker, PeerKind};
+use calico_core::bgp::{DesiredBgp, DesiredPeer, LocalSpeaker, Originated, PeerKind};
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn Error>> {
@@ -22,18 +22,16 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let peer: Ipv4Addr = next("PEER")?.parse()?;
     let port: u16 = next("PORT")?.parse()?;
     let as_number = next("AS")?.parse()?;
-    let originated = arguments.map(|prefix| prefix.parse()).collect::<Result<_, _>>()?;
+    let originated = arguments.map(|prefix| prefix.parse().map(Originated::block)).collect::<Result<_, _>>()?;
 
     let desired = DesiredBgp {
-        local: Some(LocalSpeaker { node: own.to_string(), as_number, router_id: own, ipv4: Some(own) }),
+        local: Some(LocalSpeaker::new(own.to_string(), as_number, own)),
         peers: vec![DesiredPeer {
-            address: peer.into(),
             port,
-            as_number,
-            kind: PeerKind::Global,
-            name: peer.to_string(),
+            ..DesiredPeer::new(peer.into(), as_number, PeerKind::Global, peer.to_string())
         }],
         originated,
+        ..DesiredBgp::default()
     };
     let config = NativeConfig { listen: SocketAddr::from((own, port)), ..NativeConfig::default() };
     let mut backend = NativeBackend::start(config)?;
@@ -42,7 +40,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         match backend.next_event().await? {
             BgpEvent::RouteSet(route) => println!("{} via {}", route.prefix, route.next_hop),
             BgpEvent::RouteRemoved(prefix) => println!("{prefix} is gone"),
-            BgpEvent::Session(status) => println!("session with {}: {:?}", status.peer.address, status.state),
+            BgpEvent::Session(status) => println!("session with {}: {:?}", status.peer.id, status.state),
             BgpEvent::Settled => println!("all routes are known"),
             _ => {}
         }

@@ -46,7 +46,7 @@ impl Default for NativeConfig {
 /// let config = NativeConfig { listen: "127.0.0.1:0".parse()?, ..NativeConfig::default() };
 /// let mut backend = NativeBackend::start(config)?;
 /// let own = "192.168.0.1".parse()?;
-/// let local = LocalSpeaker { node: "a".into(), as_number: AsNumber::DEFAULT, router_id: own, ipv4: Some(own) };
+/// let local = LocalSpeaker::new("a", AsNumber::DEFAULT, own);
 /// backend.apply(&DesiredBgp { local: Some(local), ..DesiredBgp::default() }).await?;
 /// assert_eq!(backend.next_event().await?, BgpEvent::Settled, "no peers, nothing to wait for");
 /// # Ok::<(), Box<dyn std::error::Error>>(())

@@ -3,7 +3,7 @@
 use core::net::IpAddr;
 use std::collections::{BTreeMap, BTreeSet};
 
-use calico_core::bgp::{DesiredBgp, DesiredPeer, LocalSpeaker};
+use calico_core::bgp::{DesiredBgp, DesiredPeer, LocalSpeaker, Originated};
 use calico_core::net::{Cidr, Family};
 
 use super::Speaker;
@@ -63,7 +63,7 @@ impl Speaker {
         let Some(local) = &self.local else {
             return;
         };
-        let address = desired.address;
+        let address = desired.id.address;
         let kind = peer_type(local, &desired);
         // Upstream's rule compares the addresses as text: the end whose peer is greater waits to be called.
         let waits = local.ipv4.is_some_and(|own| address.to_string() > own.to_string());
@@ -85,8 +85,9 @@ impl Speaker {
         self.done_with(&address);
     }
 
-    fn set_originated(&mut self, wanted: &[Cidr]) {
-        let wanted: BTreeSet<Cidr> = wanted.iter().copied().filter(|prefix| prefix.family() == Family::V4).collect();
+    fn set_originated(&mut self, wanted: &[Originated]) {
+        let wanted: BTreeSet<Cidr> =
+            wanted.iter().map(|wanted| wanted.prefix).filter(|prefix| prefix.family() == Family::V4).collect();
         let known = core::mem::replace(&mut self.originated, wanted);
         let gone: Vec<Cidr> = known.difference(&self.originated).copied().collect();
         let new: Vec<Cidr> = self.originated.difference(&known).copied().collect();
@@ -107,8 +108,8 @@ impl Speaker {
 
 /// Only IPv4 transport in this form of the speaker; a session with ourselves is a mistake upstream's mesh filters out, too.
 fn wanted_peers(local: &LocalSpeaker, peers: &[DesiredPeer]) -> BTreeMap<IpAddr, DesiredPeer> {
-    let usable = |peer: &&DesiredPeer| peer.address.is_ipv4() && Some(peer.address) != local.ipv4.map(IpAddr::V4);
-    peers.iter().filter(usable).map(|peer| (peer.address, peer.clone())).collect()
+    let usable = |peer: &&DesiredPeer| peer.id.address.is_ipv4() && Some(peer.id.address) != local.ipv4.map(IpAddr::V4);
+    peers.iter().filter(usable).map(|peer| (peer.id.address, peer.clone())).collect()
 }
 
 fn same_speaker(old: Option<&LocalSpeaker>, new: Option<&LocalSpeaker>) -> bool {
@@ -117,5 +118,5 @@ fn same_speaker(old: Option<&LocalSpeaker>, new: Option<&LocalSpeaker>) -> bool 
 }
 
 fn same_session(old: &DesiredPeer, new: &DesiredPeer) -> bool {
-    (old.port, old.as_number) == (new.port, new.as_number)
+    (old.port, old.as_number, &old.session) == (new.port, new.as_number, &new.session)
 }

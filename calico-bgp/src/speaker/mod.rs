@@ -76,16 +76,17 @@ pub enum Action {
 ///
 /// ```
 /// use calico_bgp::{Action, Speaker, SpeakerConfig, Timestamp};
-/// use calico_core::bgp::{DesiredBgp, DesiredPeer, LocalSpeaker, PeerKind};
+/// use calico_core::bgp::{DesiredBgp, DesiredPeer, LocalSpeaker, Originated, PeerKind};
 /// use calico_core::net::AsNumber;
 ///
 /// let own = "192.168.0.2".parse()?;
 /// let as_number = AsNumber::DEFAULT;
-/// let peer = DesiredPeer { address: "192.168.0.1".parse()?, port: 179, as_number, kind: PeerKind::Mesh, name: "b".into() };
+/// let peer = DesiredPeer::new("192.168.0.1".parse()?, as_number, PeerKind::Mesh, "b");
 /// let desired = DesiredBgp {
-///     local: Some(LocalSpeaker { node: "a".into(), as_number, router_id: own, ipv4: Some(own) }),
+///     local: Some(LocalSpeaker::new("a", as_number, own)),
 ///     peers: vec![peer],
-///     originated: vec!["10.1.0.0/26".parse()?],
+///     originated: vec![Originated::block("10.1.0.0/26".parse()?)],
+///     ..DesiredBgp::default()
 /// };
 ///
 /// let mut speaker = Speaker::new(SpeakerConfig::default());

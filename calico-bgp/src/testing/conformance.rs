@@ -9,7 +9,7 @@ use core::pin::pin;
 use core::task::Poll;
 use std::collections::BTreeMap;
 
-use calico_core::bgp::{DesiredBgp, DesiredPeer, LocalSpeaker, PeerKind};
+use calico_core::bgp::{DesiredBgp, DesiredPeer, LocalSpeaker, Originated, PeerKind};
 use calico_core::net::{AsNumber, Cidr};
 
 use crate::{BgpBackend, BgpEvent, LearnedRoute, SessionState};
@@ -169,15 +169,13 @@ fn block(first: Ipv4Addr) -> Cidr {
 fn desired((own, _): (Ipv4Addr, u16), peers: &[(Ipv4Addr, u16)], blocks: &[Cidr]) -> DesiredBgp {
     let as_number = AsNumber::DEFAULT;
     let peer = |(address, port): &(Ipv4Addr, u16)| DesiredPeer {
-        address: IpAddr::V4(*address),
         port: *port,
-        as_number,
-        kind: PeerKind::Mesh,
-        name: address.to_string(),
+        ..DesiredPeer::new(IpAddr::V4(*address), as_number, PeerKind::Mesh, address.to_string())
     };
     DesiredBgp {
-        local: Some(LocalSpeaker { node: own.to_string(), as_number, router_id: own, ipv4: Some(own) }),
+        local: Some(LocalSpeaker::new(own.to_string(), as_number, own)),
         peers: peers.iter().map(peer).collect(),
-        originated: blocks.to_vec(),
+        originated: blocks.iter().copied().map(Originated::block).collect(),
+        ..DesiredBgp::default()
     }
 }

@@ -116,20 +116,9 @@ const FUZZED_PEER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
 fn fuzzed_desired() -> DesiredBgp {
     let own = Ipv4Addr::new(10, 0, 0, 1);
     DesiredBgp {
-        local: Some(LocalSpeaker {
-            node: "fuzz".to_owned(),
-            as_number: AsNumber::DEFAULT,
-            router_id: own,
-            ipv4: Some(own),
-        }),
-        peers: vec![DesiredPeer {
-            address: FUZZED_PEER.into(),
-            port: 179,
-            as_number: AsNumber::DEFAULT,
-            kind: PeerKind::Mesh,
-            name: "peer".to_owned(),
-        }],
-        originated: Vec::new(),
+        local: Some(LocalSpeaker::new("fuzz", AsNumber::DEFAULT, own)),
+        peers: vec![DesiredPeer::new(FUZZED_PEER.into(), AsNumber::DEFAULT, PeerKind::Mesh, "peer")],
+        ..DesiredBgp::default()
     }
 }
 

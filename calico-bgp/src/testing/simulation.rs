@@ -8,7 +8,7 @@ use core::net::{IpAddr, Ipv4Addr};
 use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet};
 
-use calico_core::bgp::{DesiredBgp, DesiredPeer, LocalSpeaker, PeerKind};
+use calico_core::bgp::{DesiredBgp, DesiredPeer, LocalSpeaker, Originated, PeerKind};
 use calico_core::net::{AsNumber, Cidr};
 
 use crate::{Action, BgpEvent, ConnectionId, LearnedRoute, SessionState, Speaker, SpeakerConfig, Timestamp};
@@ -86,11 +86,15 @@ impl Simulation {
 
     /// Adds a node that originates `blocks`; it is switched off.
     pub fn add(&mut self, address: Ipv4Addr, as_number: AsNumber, blocks: &[Cidr]) {
-        let local = LocalSpeaker { node: address.to_string(), as_number, router_id: address, ipv4: Some(address) };
+        let local = LocalSpeaker::new(address.to_string(), as_number, address);
         let config = SpeakerConfig { seed: self.next_random(), ..SpeakerConfig::default() };
         let node = Node {
             config,
-            desired: DesiredBgp { local: Some(local), peers: Vec::new(), originated: blocks.to_vec() },
+            desired: DesiredBgp {
+                local: Some(local),
+                originated: blocks.iter().copied().map(Originated::block).collect(),
+                ..DesiredBgp::default()
+            },
             speaker: None,
             powered: true,
             kernel: BTreeMap::new(),
@@ -442,5 +446,5 @@ impl End {
 }
 
 fn mesh_peer((address, as_number): (Ipv4Addr, AsNumber)) -> DesiredPeer {
-    DesiredPeer { address: address.into(), port: 179, as_number, kind: PeerKind::Mesh, name: address.to_string() }
+    DesiredPeer::new(address.into(), as_number, PeerKind::Mesh, address.to_string())
 }

@@ -8,7 +8,7 @@ use std::sync::{PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use calico_bgp::{BgpBackend, BgpError, BgpEvent, LearnedRoute, NativeBackend, NativeConfig, SpeakerConfig};
-use calico_core::bgp::{DesiredBgp, DesiredPeer, LocalSpeaker, PeerKind};
+use calico_core::bgp::{DesiredBgp, DesiredPeer, LocalSpeaker, Originated, PeerKind};
 use calico_core::net::{AsNumber, Cidr};
 use nix::sched::{CloneFlags, unshare};
 
@@ -49,21 +49,14 @@ fn ip(arguments: &[&str]) {
 /// A desired state for `own` with the peers and blocks given.
 pub(crate) fn desired(own: Ipv4Addr, as_number: u32, peers: &[(Ipv4Addr, u32)], blocks: &[&str]) -> DesiredBgp {
     let peer = |(address, as_number): &(Ipv4Addr, u32)| DesiredPeer {
-        address: IpAddr::V4(*address),
         port: PORT,
-        as_number: AsNumber::new(*as_number),
-        kind: PeerKind::Mesh,
-        name: address.to_string(),
+        ..DesiredPeer::new(IpAddr::V4(*address), AsNumber::new(*as_number), PeerKind::Mesh, address.to_string())
     };
     DesiredBgp {
-        local: Some(LocalSpeaker {
-            node: own.to_string(),
-            as_number: AsNumber::new(as_number),
-            router_id: own,
-            ipv4: Some(own),
-        }),
+        local: Some(LocalSpeaker::new(own.to_string(), AsNumber::new(as_number), own)),
         peers: peers.iter().map(peer).collect(),
-        originated: blocks.iter().map(|block| block.parse().unwrap()).collect(),
+        originated: blocks.iter().map(|block| Originated::block(block.parse().unwrap())).collect(),
+        ..DesiredBgp::default()
     }
 }
 

@@ -17,19 +17,15 @@
 //!   whose range cannot be read stands for all addresses, and any other pool goes before it.
 
 use alloc::collections::{BTreeMap, BTreeSet};
-use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::net::{IpAddr, Ipv4Addr};
 
-use super::{DesiredBgp, DesiredPeer, LocalSpeaker, PeerKind};
+use super::{BGP_PORT, DesiredBgp, DesiredPeer, LocalSpeaker, Originated, PeerKind};
 use crate::net::{AsNumber, Cidr, Family, InterfaceName};
 use crate::resource::{AffinityOwner, Kind, NodeSpec, Resource, ResourceKey, WorkloadEndpointSpec};
 use crate::update::Update;
-
-/// Port of BGP (RFC 4271).
-const BGP_PORT: u16 = 179;
 
 /// The machine. See the module.
 #[derive(Debug, Clone)]
@@ -142,14 +138,10 @@ impl Topology {
     pub fn desired(&self) -> DesiredBgp {
         let Some(own) = self.nodes.get(&self.node) else { return DesiredBgp::default() };
         DesiredBgp {
-            local: Some(LocalSpeaker {
-                node: String::from(&*self.node),
-                as_number: own.as_number.unwrap_or(AsNumber::DEFAULT),
-                router_id: own.address,
-                ipv4: Some(own.address),
-            }),
+            local: Some(LocalSpeaker::new(&*self.node, own.as_number.unwrap_or(AsNumber::DEFAULT), own.address)),
             peers: self.mesh(own),
-            originated: self.originated(),
+            originated: self.originated().into_iter().map(Originated::block).collect(),
+            ..DesiredBgp::default()
         }
     }
 
@@ -169,12 +161,10 @@ impl Topology {
             if *name == self.node || speaker.reflector || speaker.address == own.address {
                 continue;
             }
-            peers.entry(speaker.address).or_insert_with(|| DesiredPeer {
-                address: IpAddr::V4(speaker.address),
-                port: self.port,
-                as_number: speaker.as_number.unwrap_or(AsNumber::DEFAULT),
-                kind: PeerKind::Mesh,
-                name: String::from(&**name),
+            peers.entry(speaker.address).or_insert_with(|| {
+                let as_number = speaker.as_number.unwrap_or(AsNumber::DEFAULT);
+                let peer = DesiredPeer::new(IpAddr::V4(speaker.address), as_number, PeerKind::Mesh, &**name);
+                DesiredPeer { port: self.port, ..peer }
             });
         }
         peers.into_values().collect()

@@ -9,7 +9,7 @@
 use std::net::Ipv4Addr;
 
 use calico_bgp::{Action, BgpEvent, ConnectionId, Speaker, SpeakerConfig, Timestamp};
-use calico_core::bgp::{DesiredBgp, DesiredPeer, LocalSpeaker, PeerKind};
+use calico_core::bgp::{DesiredBgp, DesiredPeer, LocalSpeaker, Originated, PeerKind};
 use calico_core::net::AsNumber;
 
 const A: Ipv4Addr = Ipv4Addr::new(192, 168, 0, 1);
@@ -62,10 +62,18 @@ fn speaker(
     now: Timestamp,
 ) -> Result<Speaker, Box<dyn std::error::Error>> {
     let as_number = AsNumber::DEFAULT;
-    let local = LocalSpeaker { node: node.into(), as_number, router_id: own, ipv4: Some(own) };
-    let peer = DesiredPeer { address: peer.into(), port: 179, as_number, kind: PeerKind::Mesh, name: peer.to_string() };
+    let local = LocalSpeaker::new(node, as_number, own);
+    let peer = DesiredPeer::new(peer.into(), as_number, PeerKind::Mesh, peer.to_string());
     let mut speaker = Speaker::new(SpeakerConfig { seed: u64::from(u32::from(own)), ..SpeakerConfig::default() });
-    speaker.set_desired(now, &DesiredBgp { local: Some(local), peers: vec![peer], originated: vec![block.parse()?] });
+    speaker.set_desired(
+        now,
+        &DesiredBgp {
+            local: Some(local),
+            peers: vec![peer],
+            originated: vec![Originated::block(block.parse()?)],
+            ..DesiredBgp::default()
+        },
+    );
     Ok(speaker)
 }
 

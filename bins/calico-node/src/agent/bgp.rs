@@ -53,7 +53,7 @@ impl Agent {
                 warn!(routes = delta.routes_removed.len(), "BGP begins anew; learned routes stay until it has settled");
             }
             BgpEvent::Session(peer) => {
-                let (address, name, state) = (peer.peer.address, &peer.peer.name, peer.state);
+                let (address, name, state) = (peer.peer.id.address, &peer.peer.name, peer.state);
                 if self.session_log.tells(address, self.state.start.elapsed()) {
                     info!(%address, name, ?state, reason = peer.last_error, "BGP session");
                 }
@@ -71,7 +71,7 @@ impl Agent {
     pub(super) fn tell_left_out(&mut self) {
         for (address, changes) in self.session_log.close(self.state.start.elapsed()) {
             let peers = self.bgp.as_ref().map(|bgp| bgp.status()).unwrap_or_default().peers;
-            let state = peers.iter().find(|peer| peer.peer.address == address).map(|peer| peer.state);
+            let state = peers.iter().find(|peer| peer.peer.id.address == address).map(|peer| peer.state);
             warn!(%address, changes, ?state, "BGP session changed more often than is told; this is its state now");
         }
     }

@@ -307,7 +307,7 @@ fn is_attached(active: &ActiveEndpoint, attachment: &Attachment) -> bool {
 
 fn peer(status: &PeerStatus) -> PeerReport {
     PeerReport {
-        address: status.peer.address.to_string(),
+        address: status.peer.id.to_string(),
         name: status.peer.name.clone(),
         peer_type: match status.peer.kind {
             PeerKind::Mesh => "node-to-node mesh",

@@ -3,6 +3,7 @@
 use core::net::{IpAddr, Ipv4Addr};
 use core::time::Duration;
 
+use calico_core::bgp::Originated;
 use calico_core::net::{AsNumber, Cidr};
 
 use crate::testing::Simulation;
@@ -70,7 +71,7 @@ fn a_killed_speaker_costs_no_route_and_what_it_released_goes_after_end_of_rib() 
         simulation.run_for(60 * SECOND);
         assert!(knows_all(&simulation, 4), "seed {seed}: routes must outlive the speaker");
         // While it was away, its block was exchanged for another one.
-        simulation.desire(host(2), |desired| desired.originated = vec![block(22)]);
+        simulation.desire(host(2), |desired| desired.originated = vec![Originated::block(block(22))]);
         simulation.start(host(2));
         let moved = |s: &Simulation| {
             [1, 3, 4].iter().all(|at| {
@@ -147,7 +148,7 @@ fn a_dead_host_is_noticed_by_the_hold_timer_and_its_routes_go() {
         simulation.run_for(40 * SECOND);
         assert!(!simulation.routes(host(1)).contains_key(&block(3)), "seed {seed}");
         let status = simulation.speaker(host(1)).unwrap().status();
-        let dead = status.peers.iter().find(|peer| peer.peer.address == IpAddr::V4(host(3))).unwrap();
+        let dead = status.peers.iter().find(|peer| peer.peer.id.address == IpAddr::V4(host(3))).unwrap();
         assert_eq!(dead.last_error.as_deref(), Some("hold timer expired"), "seed {seed}");
         simulation.start(host(3));
         assert!(simulation.run_until(20 * SECOND, |s| knows_all(s, 3)), "seed {seed}: it must be welcome again");
@@ -228,7 +229,7 @@ fn a_removed_peer_is_told_and_its_routes_go_at_once() {
     let mut simulation = mesh(5, 3);
     simulation.start_all();
     assert!(simulation.run_until(5 * SECOND, |s| knows_all(s, 3)));
-    simulation.desire(host(1), |desired| desired.peers.retain(|peer| peer.address != IpAddr::V4(host(2))));
+    simulation.desire(host(1), |desired| desired.peers.retain(|peer| peer.id.address != IpAddr::V4(host(2))));
     assert!(!simulation.routes(host(1)).contains_key(&block(2)));
     simulation.run_for(SECOND);
     assert!(!simulation.routes(host(2)).contains_key(&block(1)), "a Cease ends graceful restart");
@@ -253,7 +254,7 @@ fn an_external_mesh_routes_around_a_broken_session() {
         assert!(simulation.run_until(5 * SECOND, |s| s.is_converged() && knows_all(s, 3)), "seed {seed}");
         for (at, without) in [(1, 2), (2, 1)] {
             simulation
-                .desire(host(at), |desired| desired.peers.retain(|peer| peer.address != IpAddr::V4(host(without))));
+                .desire(host(at), |desired| desired.peers.retain(|peer| peer.id.address != IpAddr::V4(host(without))));
         }
         let around = |s: &Simulation| {
             s.routes(host(1)).get(&block(2)) == Some(&host(3).into())

@@ -3,7 +3,7 @@
 use core::net::{IpAddr, Ipv4Addr};
 use core::time::Duration;
 
-use calico_core::bgp::{DesiredBgp, DesiredPeer, LocalSpeaker, PeerKind};
+use calico_core::bgp::{DesiredBgp, DesiredPeer, LocalSpeaker, Originated, PeerKind};
 use calico_core::net::{AsNumber, Cidr};
 
 use crate::wire::update::{encode_announcements, encode_end_of_rib, encode_withdrawals};
@@ -40,17 +40,14 @@ impl Bench {
     }
 
     fn with(peer_as: AsNumber, config: SpeakerConfig) -> Self {
-        let local = LocalSpeaker { node: "us".to_owned(), as_number: AsNumber::DEFAULT, router_id: US, ipv4: Some(US) };
-        let peer = DesiredPeer {
-            address: PEER.into(),
-            port: 179,
-            as_number: peer_as,
-            kind: PeerKind::Mesh,
-            name: "peer".to_owned(),
-        };
+        let local = LocalSpeaker::new("us", AsNumber::DEFAULT, US);
+        let peer = DesiredPeer::new(PEER.into(), peer_as, PeerKind::Mesh, "peer");
         let mut speaker = Speaker::new(config);
-        let originated = vec![cidr("10.1.0.0/26")];
-        speaker.set_desired(Timestamp::ZERO, &DesiredBgp { local: Some(local), peers: vec![peer], originated });
+        let originated = vec![Originated::block(cidr("10.1.0.0/26"))];
+        speaker.set_desired(
+            Timestamp::ZERO,
+            &DesiredBgp { local: Some(local), peers: vec![peer], originated, ..DesiredBgp::default() },
+        );
         let mut bench = Self {
             speaker,
             now: Timestamp::ZERO,
