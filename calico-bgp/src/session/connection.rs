@@ -6,7 +6,7 @@ use super::collision::{Direction, Standing};
 use super::negotiate::Negotiated;
 use super::state::ConnectionState;
 use crate::time::Timestamp;
-use crate::wire::{Framer, PeerType};
+use crate::wire::{DecodeContext, Framer, PeerType};
 
 /// Names one connection for as long as it lives; never used twice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -75,8 +75,8 @@ impl Connection {
         self.state == ConnectionState::Established
     }
 
-    /// Internal until the OPEN has said otherwise; no attribute is read before.
-    pub(crate) fn kind(&self) -> PeerType {
-        self.negotiated.as_ref().map_or(PeerType::Internal, |negotiated| negotiated.kind)
+    /// How messages are to be read. Internal until the OPEN has said otherwise; no attribute is read before.
+    pub(crate) fn decode_context(&self) -> DecodeContext {
+        self.negotiated.as_ref().map_or(DecodeContext::new(PeerType::Internal), |negotiated| negotiated.decode)
     }
 }

@@ -5,15 +5,19 @@ use core::time::Duration;
 
 use calico_core::bgp::{DesiredPeer, LocalSpeaker};
 
-use crate::wire::{AddressFamily, Capability, GracefulRestart, Open, PeerType, WireError};
+use crate::wire::{
+    AddressFamily, Capability, DecodeContext, EncodeContext, GracefulRestart, Open, PeerType, WireError, agree,
+};
 
 /// Parameters of an established session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Negotiated {
     /// The peer's BGP identifier.
     pub(crate) identifier: Ipv4Addr,
-    /// Internal or external.
-    pub(crate) kind: PeerType,
+    /// How the peer's messages are to be read.
+    pub(crate) decode: DecodeContext,
+    /// How messages to it are to be written.
+    pub(crate) encode: EncodeContext,
     /// Time without a message after which the peer counts as dead; none when either end asked for none.
     pub(crate) hold: Option<Duration>,
     /// The peer's graceful restart capability.
@@ -40,11 +44,11 @@ impl Negotiated {
     }
 }
 
-/// Checks a peer's OPEN against what is configured (RFC 4271 section 6.2) and takes the common ground.
+/// Checks a peer's OPEN against what is configured (RFC 4271 section 6.2) and takes the common ground with ours.
 pub(crate) fn negotiate(
     local: &LocalSpeaker,
     peer: &DesiredPeer,
-    hold_time: u16,
+    sent: &Open,
     open: &Open,
 ) -> Result<Negotiated, WireError> {
     if open.as_number != peer.as_number {
@@ -58,14 +62,12 @@ pub(crate) fn negotiate(
         let encoded = Capability::Multiprotocol(AddressFamily::IPV4_UNICAST).encode();
         return Err(WireError::MissingCapability { name: "multiprotocol IPv4 unicast", encoded });
     }
-    if !open.has_four_octet_as() {
-        let encoded = Capability::FourOctetAs(local.as_number).encode();
-        return Err(WireError::MissingCapability { name: "four-octet AS number", encoded });
-    }
-    let seconds = hold_time.min(open.hold_time);
+    let seconds = sent.hold_time.min(open.hold_time);
+    let (decode, encode) = agree(sent, open, kind);
     Ok(Negotiated {
         identifier: open.identifier,
-        kind,
+        decode,
+        encode,
         hold: (seconds > 0).then(|| Duration::from_secs(seconds.into())),
         graceful_restart: open.graceful_restart().cloned(),
     })

@@ -106,7 +106,7 @@ impl Speaker {
         self.note_changed(id);
     }
 
-    fn open(&self) -> Option<Open> {
+    pub(super) fn open(&self) -> Option<Open> {
         let local = self.local.as_ref()?;
         let family = AddressFamily::IPV4_UNICAST;
         let restart = GracefulRestart {

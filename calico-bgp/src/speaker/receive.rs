@@ -22,13 +22,13 @@ impl Speaker {
             let Some(known) = self.connection(connection) else {
                 return;
             };
-            let kind = known.kind();
+            let context = known.decode_context();
             let message = match known.framer.next_message() {
                 Ok(None) => return,
                 Ok(Some((message, body))) => {
                     known.heard_at = now;
                     known.excused = false;
-                    Message::decode(message, &body, kind).map(|decoded| (message, decoded))
+                    Message::decode(message, body, context).map(|decoded| (message, decoded))
                 }
                 Err(error) => Err(error),
             };
@@ -66,7 +66,10 @@ impl Speaker {
         let (Some(local), Some(peer)) = (&self.local, self.peers.get(&address)) else {
             return;
         };
-        let negotiated = match negotiate(local, &peer.desired, self.config.hold_time, open) {
+        let Some(sent) = self.open() else {
+            return;
+        };
+        let negotiated = match negotiate(local, &peer.desired, &sent, open) {
             Ok(negotiated) => negotiated,
             Err(error) => return self.fail(now, id, &error),
         };
@@ -78,6 +81,7 @@ impl Speaker {
         };
         connection.state = ConnectionState::OpenConfirm;
         let (hold, keepalive) = (negotiated.hold, negotiated.keepalive());
+        connection.framer.set_extended(negotiated.decode.extended_message);
         connection.negotiated = Some(negotiated);
         self.send_control(now, id, &wire::keepalive());
         match (hold, keepalive) {

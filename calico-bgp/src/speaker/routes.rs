@@ -4,7 +4,7 @@ use core::net::{IpAddr, Ipv4Addr};
 use core::time::Duration;
 use std::sync::Arc;
 
-use calico_core::net::Cidr;
+use calico_core::net::{Cidr, Family};
 
 use super::connect::End;
 use super::{ConnectionId, Speaker};
@@ -13,7 +13,7 @@ use crate::session::graceful_restart::Recovery;
 use crate::session::timer::TimerKey;
 use crate::time::Timestamp;
 use crate::wire::notification::cease;
-use crate::wire::{AddressFamily, Notification, PathAttributes, PeerType, RouteRefresh, Update};
+use crate::wire::{AddressFamily, Notification, PathAttributes, PeerType, RefreshKind, RouteRefresh, Update};
 
 impl Speaker {
     /// A session is up: the peer gets everything, and its earlier routes wait for its end-of-RIB.
@@ -78,13 +78,13 @@ impl Speaker {
         for fault in &update.faults {
             tracing::warn!(peer = %address, %fault, "malformed BGP UPDATE");
         }
-        for prefix in update.withdrawn {
-            self.withdraw(address, prefix);
+        for route in update.withdrawn {
+            self.withdraw(address, route.prefix);
         }
         if !update.reach.is_empty() {
             self.announce(now, id, address, update.attributes, update.reach);
         }
-        if update.end_of_rib == Some(AddressFamily::IPV4_UNICAST) {
+        if update.end_of_rib == Some(Family::V4) {
             self.sweep(address);
             self.done_with(&address);
         }
@@ -104,12 +104,12 @@ impl Speaker {
         let Some(identifier) = connection.negotiated.as_ref().map(|negotiated| negotiated.identifier) else {
             return;
         };
-        let source = PathSource { peer: address, identifier, kind: connection.kind() };
+        let source = PathSource { peer: address, identifier, kind: connection.decode_context().peer };
         let loops = self.is_refused(source, &attributes);
         let attributes = self.attributes.intern(attributes);
         for (next_hop, prefix) in reach.into_iter().flat_map(|reach| {
-            let next_hop = reach.next_hop;
-            reach.prefixes.into_iter().map(move |prefix| (next_hop, prefix))
+            let next_hop = reach.next_hop.address();
+            reach.routes.into_iter().map(move |route| (next_hop, route.prefix))
         }) {
             // An unusable path still replaces the usable one that the peer announced before.
             if loops || !self.is_usable(next_hop) {
@@ -225,7 +225,7 @@ impl Speaker {
 
     pub(super) fn handle_refresh(&mut self, id: ConnectionId, address: IpAddr, refresh: RouteRefresh) {
         // One that names a family not negotiated is ignored (RFC 2918 section 4).
-        if refresh.family != AddressFamily::IPV4_UNICAST {
+        if refresh.family != AddressFamily::IPV4_UNICAST || refresh.kind != RefreshKind::Request {
             return;
         }
         tracing::debug!(peer = %address, connection = %id, "the peer asks for all routes again");

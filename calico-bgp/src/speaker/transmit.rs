@@ -4,13 +4,13 @@ use core::net::Ipv4Addr;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use calico_core::net::Cidr;
+use calico_core::net::Family;
 
 use super::{ConnectionId, Speaker};
 use crate::rib::{ExportTarget, Exporter, Sent, Step};
 use crate::time::Timestamp;
-use crate::wire::PathAttributes;
 use crate::wire::update::{encode_announcements, encode_end_of_rib, encode_withdrawals};
+use crate::wire::{EncodeContext, Nlri, PathAttributes};
 
 /// Prefixes looked at in one go: some full messages, and far less than a hold time of work.
 const QUANTUM: usize = 2048;
@@ -58,8 +58,9 @@ impl Speaker {
         let exporter = Exporter { as_number: local.as_number, address: own };
         let target = ExportTarget { peer: *address, kind: peer.kind };
         let (loc, table) = (&self.loc, &mut self.attributes);
+        let context = peer.established().and_then(|known| known.negotiated.as_ref()).map(|known| known.encode);
         let steps = peer.adj_out.take(QUANTUM, |prefix| exporter.export(loc.best(prefix)?, target, table));
-        encode(steps, into);
+        encode(steps, context.unwrap_or_default(), into);
         true
     }
 
@@ -89,47 +90,45 @@ impl Speaker {
 }
 
 /// Withdrawals first, then announcements grouped by what they say, then the marker.
-fn encode(steps: Vec<Step>, into: &mut Vec<u8>) {
-    let mut withdrawn: Vec<Cidr> = Vec::new();
+fn encode(steps: Vec<Step>, context: EncodeContext, into: &mut Vec<u8>) {
+    let mut withdrawn: Vec<Nlri> = Vec::new();
     // By identity of the interned set; the list keeps the order, and with it runs from one seed equal.
     let mut places: HashMap<(*const PathAttributes, Ipv4Addr), usize> = HashMap::new();
-    let mut groups: Vec<(Sent, Vec<Cidr>)> = Vec::new();
+    let mut groups: Vec<(Sent, Vec<Nlri>)> = Vec::new();
     let mut end_of_rib = false;
     for step in steps {
         match step {
-            Step::Withdraw(prefix) => withdrawn.push(prefix),
+            Step::Withdraw(prefix) => withdrawn.push(prefix.into()),
             Step::EndOfRib => end_of_rib = true,
             Step::Announce(prefix, sent) => {
                 let place = *places.entry((Arc::as_ptr(&sent.attributes), sent.next_hop)).or_insert(groups.len());
                 match groups.get_mut(place) {
-                    Some((_, prefixes)) => prefixes.push(prefix),
-                    None => groups.push((sent, vec![prefix])),
+                    Some((_, routes)) => routes.push(prefix.into()),
+                    None => groups.push((sent, vec![prefix.into()])),
                 }
             }
         }
     }
     let mut announcements = Vec::new();
-    for (sent, prefixes) in groups {
-        let messages = encode_announcements(&sent.attributes, sent.next_hop, &prefixes);
-        if messages.is_empty() {
-            tracing::warn!(
-                ?prefixes,
-                "the attributes of these prefixes do not fit in a message: they are withdrawn instead"
-            );
+    for (sent, routes) in groups {
+        let next_hop = sent.next_hop.into();
+        if let Err(error) = encode_announcements(&sent.attributes, next_hop, &routes, context, &mut announcements) {
+            tracing::warn!(?routes, %error, "these prefixes cannot be sent: they are withdrawn instead");
             // What the peer may have heard before leads nowhere any more.
-            withdrawn.extend(prefixes);
+            withdrawn.extend(routes);
         }
-        announcements.extend(messages.into_iter().flatten());
     }
-    into.extend(encode_withdrawals(&withdrawn).into_iter().flatten());
+    encode_withdrawals(&withdrawn, context, into);
     into.append(&mut announcements);
     if end_of_rib {
-        into.extend(encode_end_of_rib());
+        encode_end_of_rib(Family::V4, into);
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use calico_core::net::Cidr;
+
     use super::*;
 
     #[test]
@@ -141,9 +140,12 @@ mod tests {
         };
         let (small, large) = (sent(vec![1]), sent(vec![1; 1100]));
         let mut out = Vec::new();
-        encode(vec![Step::Announce(prefix(1), large), Step::Announce(prefix(2), small.clone())], &mut out);
-        let mut expected = encode_withdrawals(&[prefix(1)]).concat();
-        expected.extend(encode_announcements(&small.attributes, small.next_hop, &[prefix(2)]).concat());
+        let context = EncodeContext::default();
+        encode(vec![Step::Announce(prefix(1), large), Step::Announce(prefix(2), small.clone())], context, &mut out);
+        let mut expected = Vec::new();
+        encode_withdrawals(&[prefix(1).into()], context, &mut expected);
+        let next_hop = small.next_hop.into();
+        encode_announcements(&small.attributes, next_hop, &[prefix(2).into()], context, &mut expected).unwrap();
         assert_eq!(out, expected);
     }
 }

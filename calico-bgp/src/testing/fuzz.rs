@@ -1,13 +1,17 @@
 //! Bodies of fuzz targets. Each must return for any input; a panic is a finding.
 
-use core::net::{IpAddr, Ipv4Addr};
+use core::net::Ipv4Addr;
 use core::time::Duration;
 
 use calico_core::bgp::{DesiredBgp, DesiredPeer, LocalSpeaker, PeerKind};
 use calico_core::net::AsNumber;
 
+use crate::wire::capability::{Fqdn, SoftwareVersion};
 use crate::wire::update::{encode_announcements, encode_withdrawals};
-use crate::wire::{Capability, Framer, Message, MessageKind, Open, PeerType, Update};
+use crate::wire::{
+    Capability, DecodeContext, EncodeContext, Families, Framer, Message, MessageKind, Nlri, Open, PeerType, Reach,
+    Update, WireError, agree,
+};
 use crate::{Speaker, SpeakerConfig, Timestamp};
 
 /// The `bgp` fuzz target: the first byte picks one of the bodies below, which gets the rest.
@@ -26,55 +30,106 @@ pub fn fuzz_framer(data: &[u8]) {
     let Some((step, stream)) = data.split_first() else {
         return;
     };
-    let mut framer = Framer::default();
-    for chunk in stream.chunks(usize::from(*step).max(1)) {
-        framer.push(chunk);
-        loop {
-            match framer.next_message() {
-                Ok(Some((kind, body))) => {
-                    let _ = Message::decode(kind, &body, PeerType::External).map_err(|error| error.notification());
-                }
-                Ok(None) => break,
-                Err(error) => {
-                    let _ = error.notification().encode();
-                    return;
-                }
+    for extended_message in [false, true] {
+        let context = DecodeContext { extended_message, ..DecodeContext::new(PeerType::External) };
+        let mut framer = Framer::default();
+        framer.set_extended(extended_message);
+        for chunk in stream.chunks(usize::from(*step).max(1)) {
+            framer.push(chunk);
+            if drain(&mut framer, context).is_err() {
+                break;
             }
         }
     }
 }
 
-/// An OPEN body. What decodes must decode to the same again after encoding.
+fn drain(framer: &mut Framer, context: DecodeContext) -> Result<(), WireError> {
+    while let Some((kind, body)) = framer.next_message().inspect_err(|error| drop(error.notification().encode()))? {
+        match Message::decode(kind, body, context) {
+            Ok(Message::Notification(notification)) => drop(notification.to_string()),
+            Ok(_) => {}
+            Err(error) => drop(error.notification().encode()),
+        }
+    }
+    Ok(())
+}
+
+/// An OPEN body. What decodes must decode to the same again after encoding, and agree with itself.
 pub fn fuzz_open(data: &[u8]) {
     if let Ok(open) = Open::decode(data) {
+        let _ = (open.role(), open.fqdn().map(Fqdn::host), open.software_version().map(SoftwareVersion::text));
+        let (decode, encode) = agree(&open, &open, PeerType::External);
+        assert_eq!(decode.four_octet_as, encode.four_octet_as);
         let encoded = open.encode();
         let again = encoded.get(19..).map(Open::decode);
         assert_eq!(again, Some(Ok(open)), "an OPEN changed on its way through the encoder");
     }
 }
 
-/// An UPDATE body, for both kinds of session. What decodes must say the same again after encoding.
+/// An UPDATE body, in every [context](codec_variants). What decodes must say the same again after encoding.
 pub fn fuzz_update(data: &[u8]) {
-    for peer in [PeerType::Internal, PeerType::External] {
-        let Ok(update) = Update::decode(data, peer) else {
+    for (decode, encode) in codec_variants() {
+        let Ok(update) = Update::decode(data, decode) else {
             continue;
         };
         for reach in &update.reach {
-            let IpAddr::V4(next_hop) = reach.next_hop else {
-                continue;
-            };
-            let mut prefixes = Vec::new();
-            for message in encode_announcements(&update.attributes, next_hop, &reach.prefixes) {
-                let again = message.get(19..).and_then(|body| Update::decode(body, peer).ok());
-                assert!(again.is_some(), "our own UPDATE does not decode: {message:02x?}");
-                let again = again.unwrap_or_default();
-                assert_eq!(again.attributes, update.attributes, "attributes changed on their way through the encoder");
-                prefixes.extend(again.reach.into_iter().flat_map(|reach| reach.prefixes));
-            }
-            assert!(prefixes.is_empty() || prefixes == reach.prefixes, "prefixes changed");
+            assert_announces_again(&update, reach, decode, encode);
         }
-        let _ = encode_withdrawals(&update.withdrawn);
+        let mut withdrawals = Vec::new();
+        encode_withdrawals(&update.withdrawn, encode, &mut withdrawals);
+        let again = updates(&withdrawals, decode);
+        let again: Vec<Nlri> = again.into_iter().flat_map(|update| update.withdrawn).collect();
+        assert_eq!(again.len(), update.withdrawn.len(), "withdrawals changed");
     }
+}
+
+fn assert_announces_again(update: &Update, reach: &Reach, decode: DecodeContext, encode: EncodeContext) {
+    let mut messages = Vec::new();
+    if encode_announcements(&update.attributes, reach.next_hop, &reach.routes, encode, &mut messages).is_err() {
+        return;
+    }
+    let mut routes = Vec::new();
+    for again in updates(&messages, decode) {
+        assert_eq!(again.attributes, update.attributes, "attributes changed on their way through the encoder");
+        for again in again.reach {
+            assert_eq!(again.next_hop, reach.next_hop, "the next hop changed");
+            routes.extend(again.routes);
+        }
+    }
+    assert_eq!(routes, reach.routes, "prefixes changed");
+}
+
+/// What our own messages say to a peer.
+fn updates(stream: &[u8], decode: DecodeContext) -> Vec<Update> {
+    let mut framer = Framer::default();
+    framer.set_extended(decode.extended_message);
+    framer.push(stream);
+    let mut updates = Vec::new();
+    while let Some((_, body)) = framer.next_message().unwrap_or_default() {
+        let update = Update::decode(body, decode);
+        assert!(update.is_ok(), "our own UPDATE does not decode: {update:?}: {body:02x?}");
+        updates.extend(update);
+    }
+    assert_eq!(framer.pending(), 0, "our own UPDATEs end within a message");
+    updates
+}
+
+/// Both kinds of session, with and without four-octet AS numbers, path identifiers, and IPv6 next hops for IPv4 prefixes: how to
+/// read, and how the other end writes.
+pub fn codec_variants() -> impl Iterator<Item = (DecodeContext, EncodeContext)> {
+    (0..16_u8).map(|bits| {
+        let families = |bit: u8| if bits & bit == 0 { Families::NONE } else { Families::BOTH };
+        let (four_octet_as, add_path) = (bits & 1 == 0, families(2));
+        let decode = DecodeContext {
+            peer: if bits & 8 == 0 { PeerType::Internal } else { PeerType::External },
+            four_octet_as,
+            families: Families::BOTH,
+            add_path,
+            extended_next_hop: families(4),
+            extended_message: false,
+        };
+        (decode, EncodeContext { four_octet_as, add_path, extended_message: false })
+    })
 }
 
 /// Operations on a whole speaker: each byte picks one, and the bytes after it feed it.

@@ -6,5 +6,5 @@ mod fuzz;
 mod simulation;
 
 pub use conformance::{Side, backends_converse};
-pub use fuzz::{fuzz_framer, fuzz_message, fuzz_open, fuzz_speaker, fuzz_update};
+pub use fuzz::{codec_variants, fuzz_framer, fuzz_message, fuzz_open, fuzz_speaker, fuzz_update};
 pub use simulation::Simulation;

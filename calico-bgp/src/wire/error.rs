@@ -92,9 +92,15 @@ pub enum WireError {
     /// Prefixes in the message body that cannot be parsed.
     #[error("a prefix is malformed")]
     InvalidNetworkField,
-    /// A ROUTE-REFRESH message whose length does not fit.
+    /// A ROUTE-REFRESH marker whose length does not fit.
     #[error("the ROUTE-REFRESH message has a wrong length")]
-    BadRefreshLength,
+    BadRefreshLength {
+        /// The whole message.
+        message: Vec<u8>,
+    },
+    /// Roles that contradict each other.
+    #[error("the peer's role does not fit")]
+    RoleMismatch,
 }
 
 impl WireError {
@@ -115,7 +121,8 @@ impl WireError {
             Self::UnrecognisedWellKnown { attribute, .. } => (3, 2, attribute.clone()),
             Self::BadOptionalAttribute { .. } => (3, 9, Vec::new()),
             Self::InvalidNetworkField => (3, 10, Vec::new()),
-            Self::BadRefreshLength => (7, 1, Vec::new()),
+            Self::BadRefreshLength { message } => (7, 1, message.clone()),
+            Self::RoleMismatch => (2, 11, Vec::new()),
         };
         Notification::new(code, subcode, data)
     }

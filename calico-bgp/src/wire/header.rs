@@ -6,8 +6,11 @@ use super::reader::Reader;
 /// Length of the header.
 pub const HEADER_LENGTH: usize = 19;
 
-/// Longest message; RFC 8654 (extended messages) is not offered.
+/// Longest message unless both ends have announced otherwise.
 pub const MAX_MESSAGE_LENGTH: usize = 4096;
+
+/// Longest extended message (RFC 8654): what its length field can say.
+pub const MAX_EXTENDED_LENGTH: usize = 65_535;
 
 /// Type of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,15 +50,16 @@ impl MessageKind {
         }
     }
 
-    /// Shortest and longest message of this type, header included.
-    const fn lengths(self) -> (usize, usize) {
+    /// Shortest and longest message of this type, header included. OPEN and KEEPALIVE never become longer (RFC 8654 section 4).
+    const fn lengths(self, extended: bool) -> (usize, usize) {
+        let longest = if extended { MAX_EXTENDED_LENGTH } else { MAX_MESSAGE_LENGTH };
         match self {
             Self::Open => (29, MAX_MESSAGE_LENGTH),
-            Self::Update => (23, MAX_MESSAGE_LENGTH),
-            Self::Notification => (21, MAX_MESSAGE_LENGTH),
+            Self::Update => (23, longest),
+            Self::Notification => (21, longest),
             Self::Keepalive => (HEADER_LENGTH, HEADER_LENGTH),
-            // Longer ones carry outbound route filters (RFC 5291), which are not offered.
-            Self::RouteRefresh => (23, 23),
+            // What a longer one means depends on its subtype.
+            Self::RouteRefresh => (23, longest),
         }
     }
 }
@@ -71,8 +75,8 @@ pub struct Header {
 }
 
 impl Header {
-    /// Checks marker, length and type.
-    pub fn decode(bytes: [u8; HEADER_LENGTH]) -> Result<Self, WireError> {
+    /// Checks marker, length and type. `extended` says whether extended messages may come.
+    pub fn decode(bytes: [u8; HEADER_LENGTH], extended: bool) -> Result<Self, WireError> {
         let mut reader = Reader::new(&bytes);
         let (Some(marker), Some(length), Some(code)) = (reader.array::<16>(), reader.u16(), reader.u8()) else {
             return Err(WireError::NotSynchronised);
@@ -82,15 +86,36 @@ impl Header {
         }
         let bad_length = WireError::BadMessageLength { length };
         let octets = usize::from(length);
-        if !(HEADER_LENGTH..=MAX_MESSAGE_LENGTH).contains(&octets) {
+        if octets < HEADER_LENGTH {
             return Err(bad_length);
         }
         let kind = MessageKind::from_code(code).ok_or(WireError::BadMessageType { code })?;
-        let (shortest, longest) = kind.lengths();
+        let (shortest, longest) = kind.lengths(extended);
         if !(shortest..=longest).contains(&octets) {
             return Err(bad_length);
         }
         Ok(Self { length: octets, kind })
+    }
+}
+
+/// Appends a header whose length is filled in by [`finish`]. Says where the message begins.
+pub(super) fn begin(kind: MessageKind, into: &mut Vec<u8>) -> usize {
+    let start = into.len();
+    into.extend_from_slice(&[0xff; 16]);
+    into.extend_from_slice(&[0, 0, kind.code()]);
+    start
+}
+
+/// Says the length of the message that begins at `start` and ends here.
+pub(super) fn finish(start: usize, into: &mut [u8]) {
+    let length = u16::try_from(into.len().saturating_sub(start)).unwrap_or(u16::MAX);
+    put_u16(start.saturating_add(16), length, into);
+}
+
+/// Fills in a number that was left open.
+pub(super) fn put_u16(at: usize, number: u16, into: &mut [u8]) {
+    if let Some(place) = into.get_mut(at..).and_then(|rest| rest.first_chunk_mut::<2>()) {
+        *place = number.to_be_bytes();
     }
 }
 

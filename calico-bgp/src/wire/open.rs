@@ -1,15 +1,17 @@
 //! OPEN (RFC 4271 section 4.2), with the extended form of the optional parameters (RFC 9072).
 
 use core::net::Ipv4Addr;
+use std::collections::BTreeSet;
 
 use calico_core::net::AsNumber;
 
+use super::capability::{
+    AddPathMode, ExtendedNextHop, Fqdn, GracefulRestart, LongLivedGracefulRestart, Role, SoftwareVersion,
+};
 use super::header::{MessageKind, frame};
 use super::reader::Reader;
-use super::{AddressFamily, Capability, GracefulRestart, WireError};
+use super::{AS_TRANS, AddressFamily, Capability, Families, WireError};
 
-/// Stands in the two-octet field for an AS number that needs four (RFC 6793).
-const AS_TRANS: u16 = 23456;
 const VERSION: u8 = 4;
 const CAPABILITIES: u8 = 2;
 /// Marks the extended form where the length, and again where the first type, would stand (RFC 9072).
@@ -25,7 +27,7 @@ pub struct Open {
     pub hold_time: u16,
     /// BGP identifier; never zero.
     pub identifier: Ipv4Addr,
-    /// Capabilities in the order sent.
+    /// Capabilities in the order sent; of equal ones only the last.
     pub capabilities: Vec<Capability>,
 }
 
@@ -76,7 +78,7 @@ impl Open {
         frame(MessageKind::Open, &body)
     }
 
-    /// Whether IPv4 unicast may be exchanged: an OPEN without any multiprotocol capability implies it.
+    /// Whether a family may be exchanged: an OPEN without any multiprotocol capability implies IPv4 unicast.
     pub fn offers(&self, family: AddressFamily) -> bool {
         let mut any = false;
         for capability in &self.capabilities {
@@ -90,17 +92,87 @@ impl Open {
         !any && family == AddressFamily::IPV4_UNICAST
     }
 
+    /// Those of the families that this speaker knows which may be exchanged.
+    pub fn families(&self) -> Families {
+        Families::BOTH.iter().filter(|family| self.offers(AddressFamily::unicast(*family))).collect()
+    }
+
     /// Whether the speaker uses four-octet AS numbers in paths.
     pub fn has_four_octet_as(&self) -> bool {
         self.capabilities.iter().any(|capability| matches!(capability, Capability::FourOctetAs(_)))
     }
 
-    /// Its graceful restart capability; the last one counts (RFC 4724 section 3).
-    pub fn graceful_restart(&self) -> Option<&GracefulRestart> {
-        self.capabilities.iter().rev().find_map(|capability| match capability {
-            Capability::GracefulRestart(restart) => Some(restart),
+    /// Whether it answers route refreshes.
+    pub fn has_route_refresh(&self) -> bool {
+        self.capabilities.contains(&Capability::RouteRefresh)
+    }
+
+    /// Whether it marks begin and end of its answers to route refreshes, and understands such marks.
+    pub fn has_enhanced_route_refresh(&self) -> bool {
+        self.capabilities.contains(&Capability::EnhancedRouteRefresh)
+    }
+
+    /// Whether it takes messages of up to 65 535 octets.
+    pub fn has_extended_message(&self) -> bool {
+        self.capabilities.contains(&Capability::ExtendedMessage)
+    }
+
+    /// Whether prefixes of `family` may have next hops of another address family identifier. Several capabilities add up.
+    pub fn has_extended_next_hop(&self, family: AddressFamily, next_hop_afi: u16) -> bool {
+        let wanted = ExtendedNextHop { family, next_hop_afi };
+        self.capabilities
+            .iter()
+            .any(|capability| matches!(capability, Capability::ExtendedNextHop(rows) if rows.contains(&wanted)))
+    }
+
+    /// What it can do with several paths to one prefix; the last word about a family counts.
+    pub fn add_path(&self, family: AddressFamily) -> Option<AddPathMode> {
+        self.last(|capability| match capability {
+            Capability::AddPath(rows) => rows.iter().rev().find(|row| row.family == family).map(|row| row.mode),
             _ => None,
         })
+    }
+
+    /// Its graceful restart capability; the last one counts (RFC 4724 section 3).
+    pub fn graceful_restart(&self) -> Option<&GracefulRestart> {
+        self.last(|capability| if let Capability::GracefulRestart(restart) = capability { Some(restart) } else { None })
+    }
+
+    /// Its long-lived graceful restart capability; the last one counts. It means nothing without the former (RFC 9494 section 4.1).
+    pub fn long_lived_graceful_restart(&self) -> Option<&LongLivedGracefulRestart> {
+        let _ = self.graceful_restart()?;
+        self.last(|capability| match capability {
+            Capability::LongLivedGracefulRestart(restart) => Some(restart),
+            _ => None,
+        })
+    }
+
+    /// Its role. Two that differ must end the session (RFC 9234 section 4.2), if it is an external one: on others roles are to
+    /// be ignored.
+    pub fn role(&self) -> Result<Option<Role>, WireError> {
+        let mut role = None;
+        for capability in &self.capabilities {
+            if let Capability::Role(offered) = capability
+                && *role.get_or_insert(*offered) != *offered
+            {
+                return Err(WireError::RoleMismatch);
+            }
+        }
+        Ok(role)
+    }
+
+    /// Its name, if it tells.
+    pub fn fqdn(&self) -> Option<&Fqdn> {
+        self.last(|capability| if let Capability::Fqdn(name) = capability { Some(name) } else { None })
+    }
+
+    /// Its software, if it tells.
+    pub fn software_version(&self) -> Option<&SoftwareVersion> {
+        self.last(|capability| if let Capability::SoftwareVersion(version) = capability { Some(version) } else { None })
+    }
+
+    fn last<'a, T>(&'a self, pick: impl Fn(&'a Capability) -> Option<T>) -> Option<T> {
+        self.capabilities.iter().rev().find_map(pick)
     }
 }
 
@@ -118,7 +190,7 @@ fn decode_parameters(bytes: &[u8]) -> Result<Vec<Capability>, WireError> {
     if total != reader.len() {
         return Err(malformed("the optional parameter length does not fit the message"));
     }
-    let mut capabilities = Vec::new();
+    let mut raw = Vec::new();
     while !reader.is_empty() {
         let code = reader.u8();
         let length = if extended { reader.u16() } else { reader.u8().map(u16::from) };
@@ -129,12 +201,16 @@ fn decode_parameters(bytes: &[u8]) -> Result<Vec<Capability>, WireError> {
         if code != CAPABILITIES {
             return Err(WireError::UnsupportedOptionalParameter { code });
         }
-        decode_capabilities(value, &mut capabilities)?;
+        split_capabilities(value, &mut raw)?;
     }
-    Ok(capabilities)
+    // Equal ones are one (RFC 5492 section 4). The last stays, because for some the last counts.
+    let mut seen = BTreeSet::new();
+    raw.reverse();
+    raw.retain(|capability| seen.insert(*capability));
+    Ok(raw.into_iter().rev().map(|(code, value)| Capability::decode(code, value)).collect())
 }
 
-fn decode_capabilities(bytes: &[u8], into: &mut Vec<Capability>) -> Result<(), WireError> {
+fn split_capabilities<'a>(bytes: &'a [u8], into: &mut Vec<(u8, &'a [u8])>) -> Result<(), WireError> {
     let mut reader = Reader::new(bytes);
     while !reader.is_empty() {
         let code = reader.u8();
@@ -142,7 +218,7 @@ fn decode_capabilities(bytes: &[u8], into: &mut Vec<Capability>) -> Result<(), W
         let (Some(code), Some(value)) = (code, value) else {
             return Err(WireError::MalformedOpen { what: "a capability runs over its parameter" });
         };
-        into.push(Capability::decode(code, value));
+        into.push((code, value));
     }
     Ok(())
 }

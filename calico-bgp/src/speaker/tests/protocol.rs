@@ -4,12 +4,12 @@ use core::net::{IpAddr, Ipv4Addr};
 use core::time::Duration;
 
 use calico_core::bgp::{DesiredBgp, DesiredPeer, LocalSpeaker, Originated, PeerKind};
-use calico_core::net::{AsNumber, Cidr};
+use calico_core::net::{AsNumber, Cidr, Family};
 
-use crate::wire::update::{encode_announcements, encode_end_of_rib, encode_withdrawals};
+use crate::wire::update::{encode_announcements, encode_withdrawals};
 use crate::wire::{
-    self, AddressFamily, Capability, Framer, GracefulRestart, GracefulRestartFamily, Message, MessageKind,
-    Notification, Open, PathAttributes, PeerType, RouteRefresh, Update, header,
+    self, AddressFamily, Capability, DecodeContext, EncodeContext, Framer, GracefulRestart, GracefulRestartFamily,
+    Message, MessageKind, Notification, Open, PathAttributes, PeerType, RouteRefresh, Update, header,
 };
 use crate::{Action, BgpEvent, ConnectionId, SessionState, Speaker, SpeakerConfig, Timestamp};
 
@@ -127,7 +127,7 @@ impl Bench {
         }
         self.framer.push(&bytes);
         while let Some((kind, body)) = self.framer.next_message().unwrap() {
-            self.sent.push(Message::decode(kind, &body, PeerType::Internal).unwrap());
+            self.sent.push(Message::decode(kind, body, DecodeContext::new(PeerType::Internal)).unwrap());
         }
         while let Some(event) = self.speaker.poll_event() {
             match event {
@@ -174,9 +174,10 @@ impl Bench {
             attributes.as_path = [self.peer_as].into_iter().collect();
         }
         change(&mut attributes);
-        for message in encode_announcements(&attributes, next_hop, &[cidr(prefix)]) {
-            self.send(&message);
-        }
+        let mut messages = Vec::new();
+        let routes = [cidr(prefix).into()];
+        encode_announcements(&attributes, next_hop.into(), &routes, EncodeContext::default(), &mut messages).unwrap();
+        self.send(&messages);
     }
 
     fn has(&self, prefix: &str) -> bool {
@@ -192,6 +193,12 @@ fn graceful(restart_time: u16, forwarding_preserved: bool) -> GracefulRestart {
         restart_time,
         families: vec![GracefulRestartFamily { family, forwarding_preserved }],
     }
+}
+
+fn end_of_rib() -> Vec<u8> {
+    let mut message = Vec::new();
+    wire::update::encode_end_of_rib(Family::V4, &mut message);
+    message
 }
 
 fn cidr(text: &str) -> Cidr {
@@ -218,7 +225,7 @@ fn our_open_says_who_we_are_and_that_we_may_have_restarted() {
     // Once settled, a new connection is no restart any more.
     let theirs = bench.open();
     bench.establish(&theirs);
-    bench.send(&encode_end_of_rib());
+    bench.send(&end_of_rib());
     bench.lose();
     assert!(bench.try_connect());
     let [Message::Open(open)] = &bench.take()[..] else { panic!("no OPEN") };
@@ -237,15 +244,15 @@ fn our_routes_come_first_and_the_end_of_rib_last() {
     };
     let sent = updates(bench.take());
     assert_eq!(sent.len(), 1, "the end-of-RIB waits for the peer's: {sent:?}");
-    assert_eq!(sent[0].reach[0].prefixes, [cidr("10.1.0.0/26")]);
-    assert_eq!(sent[0].reach[0].next_hop, IpAddr::V4(US));
-    bench.send(&encode_end_of_rib());
-    assert_eq!(updates(bench.take())[0].end_of_rib, Some(AddressFamily::IPV4_UNICAST));
+    assert_eq!(sent[0].reach[0].routes, [cidr("10.1.0.0/26").into()]);
+    assert_eq!(sent[0].reach[0].next_hop, US.into());
+    bench.send(&end_of_rib());
+    assert_eq!(updates(bench.take())[0].end_of_rib, Some(Family::V4));
 }
 
 #[test]
 fn messages_in_the_wrong_state() {
-    let update = encode_end_of_rib();
+    let update = end_of_rib();
     // In OpenSent.
     for message in [wire::keepalive(), update.clone()] {
         let mut bench = Bench::new();
@@ -253,7 +260,7 @@ fn messages_in_the_wrong_state() {
         assert_eq!(bench.refusal(), (5, 1));
     }
     // In OpenConfirm.
-    let refresh = RouteRefresh { family: AddressFamily::IPV4_UNICAST }.encode();
+    let refresh = RouteRefresh::request(AddressFamily::IPV4_UNICAST).encode();
     for message in [Bench::new().open().encode(), update, refresh] {
         let mut bench = Bench::new();
         let open = bench.open();
@@ -289,7 +296,6 @@ fn opens_that_do_not_fit_the_configuration() {
     };
     assert_eq!(refused(&|open| (open.as_number, open.capabilities) = (AsNumber::new(64999), Vec::new())), (2, 2));
     assert_eq!(refused(&|open| open.identifier = US), (2, 3));
-    assert_eq!(refused(&|open| open.capabilities.clear()), (2, 7), "no four-octet AS numbers");
     let other_family = Capability::Multiprotocol(AddressFamily::IPV6_UNICAST);
     assert_eq!(refused(&|open| open.capabilities[0] = other_family.clone()), (2, 7), "no IPv4 unicast");
     let mut external = Bench::external();
@@ -481,7 +487,9 @@ fn a_malformed_update_withdraws_its_prefixes_and_nothing_else() {
     assert!(!bench.has("10.2.0.0/26") && bench.has("10.2.1.0/26") && !bench.closed);
     bench.send(&header::frame(MessageKind::Update, &body));
     assert!(!bench.closed, "a withdrawal of what was never there");
-    bench.send(&encode_withdrawals(&[cidr("10.9.0.0/26")])[0]);
+    let mut withdrawal = Vec::new();
+    encode_withdrawals(&[cidr("10.9.0.0/26").into()], EncodeContext::default(), &mut withdrawal);
+    bench.send(&withdrawal);
     assert!(!bench.closed);
     bench.send(&header::frame(MessageKind::Update, &[0, 0, 0, 0, 33]));
     assert_eq!(bench.refusal(), (3, 10));
@@ -493,14 +501,14 @@ fn a_refresh_brings_everything_again_and_foreign_ones_nothing() {
     let mut bench = Bench::new();
     let open = bench.open();
     bench.establish(&open);
-    bench.send(&RouteRefresh { family: AddressFamily::IPV6_UNICAST }.encode());
+    bench.send(&RouteRefresh::request(AddressFamily::IPV6_UNICAST).encode());
     bench.send(&header::frame(MessageKind::RouteRefresh, &[0, 1, 2, 1]));
     assert_eq!(bench.take(), []);
-    bench.send(&RouteRefresh { family: AddressFamily::IPV4_UNICAST }.encode());
+    bench.send(&RouteRefresh::request(AddressFamily::IPV4_UNICAST).encode());
     let [Message::Update(update)] = &bench.take()[..] else { panic!("no UPDATE") };
-    assert_eq!(update.reach[0].prefixes, [cidr("10.1.0.0/26")]);
+    assert_eq!(update.reach[0].routes, [cidr("10.1.0.0/26").into()]);
     for _ in 0..1000 {
-        bench.send(&RouteRefresh { family: AddressFamily::IPV4_UNICAST }.encode());
+        bench.send(&RouteRefresh::request(AddressFamily::IPV4_UNICAST).encode());
     }
     assert!(!bench.closed && bench.take().len() == 1000);
 }
@@ -511,7 +519,7 @@ fn retained_after_loss(open: impl FnOnce(&Bench) -> Open) -> (Bench, bool) {
     let open = open(&bench);
     bench.establish(&open);
     bench.announce("10.2.0.0/26", PEER, |_| ());
-    bench.send(&encode_end_of_rib());
+    bench.send(&end_of_rib());
     bench.lose();
     let retained = bench.has("10.2.0.0/26");
     (bench, retained)
@@ -543,7 +551,7 @@ fn what_becomes_of_stale_routes_when_the_peer_returns() {
     let mut bench = returns(Some(graceful(120, true)));
     assert!(bench.has("10.2.0.0/26"));
     bench.announce("10.2.1.0/26", PEER, |_| ());
-    bench.send(&encode_end_of_rib());
+    bench.send(&end_of_rib());
     assert!(!bench.has("10.2.0.0/26") && bench.has("10.2.1.0/26"));
 
     // One that never says that it is done: kept alive by KEEPALIVEs, given up in the end.

@@ -1,9 +1,11 @@
-//! AGGREGATOR with a four-octet AS number (RFC 6793).
+//! AGGREGATOR (RFC 4271 section 5.1.7), and AS4_AGGREGATOR beside it (RFC 6793).
 
 use core::net::Ipv4Addr;
 
 use calico_core::net::AsNumber;
 
+use super::as_path::two_octets;
+use crate::wire::AS_TRANS;
 use crate::wire::reader::Reader;
 
 /// Who made an aggregate.
@@ -17,17 +19,25 @@ pub struct Aggregator {
 }
 
 impl Aggregator {
-    pub(super) fn decode(value: &[u8]) -> Option<Self> {
+    pub(super) fn decode(value: &[u8], four_octet_as: bool) -> Option<Self> {
         let mut reader = Reader::new(value);
-        // Zero is no AS (RFC 7607).
-        let as_number = AsNumber::new(reader.u32().filter(|number| *number != 0)?);
+        let number = if four_octet_as { reader.u32()? } else { reader.u16()?.into() };
         let address = Ipv4Addr::from(reader.u32()?);
-        reader.is_empty().then_some(Self { as_number, address })
+        // Zero is no AS (RFC 7607).
+        (number != 0 && reader.is_empty()).then_some(Self { as_number: AsNumber::new(number), address })
     }
 
-    pub(super) fn encode(self) -> Vec<u8> {
-        let mut value = self.as_number.value().to_be_bytes().to_vec();
-        value.extend_from_slice(&self.address.octets());
-        value
+    pub(super) fn encode(self, four_octet_as: bool, into: &mut Vec<u8>) {
+        if four_octet_as {
+            into.extend_from_slice(&self.as_number.value().to_be_bytes());
+        } else {
+            into.extend_from_slice(&two_octets(self.as_number).to_be_bytes());
+        }
+        into.extend_from_slice(&self.address.octets());
+    }
+
+    /// Whether its system stands in the attribute that old speakers do not understand.
+    pub(super) fn is_placeholder(self) -> bool {
+        self.as_number.value() == u32::from(AS_TRANS)
     }
 }

@@ -41,6 +41,12 @@ pub enum FaultReason {
     /// A mandatory attribute is not there.
     #[error("missing although mandatory")]
     Missing,
+    /// More systems in a path than is believed.
+    #[error("the path is too long")]
+    PathTooLong,
+    /// More to pass on without understanding it than is kept.
+    #[error("too large to be passed on")]
+    TooLarge,
     /// Only internal sessions may carry it.
     #[error("not allowed on an external session")]
     NotAllowed,

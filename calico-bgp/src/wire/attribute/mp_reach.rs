@@ -3,67 +3,73 @@
 //! Families that were not negotiated are recognised and ignored; IPv4 unicast is understood in this form, too. When the
 //! prefixes cannot be found the session must end (RFC 7606 section 5.3).
 
-use core::net::{IpAddr, Ipv4Addr};
-
-use calico_core::net::{Cidr, Family};
+use calico_core::net::Family;
 
 use super::code;
 use crate::wire::reader::Reader;
-use crate::wire::{AddressFamily, WireError, nlri};
+use crate::wire::{AddressFamily, DecodeContext, NextHop, Nlri, WireError, nlri};
 
-/// Announced prefixes of a family; empty for families that this speaker does not know.
+/// Announced prefixes of a family.
 #[derive(Debug)]
 pub(in crate::wire) struct MpReach {
-    pub(in crate::wire) next_hop: IpAddr,
-    pub(in crate::wire) prefixes: Vec<Cidr>,
+    /// None for families that are ignored.
+    pub(in crate::wire) next_hop: Option<NextHop>,
+    pub(in crate::wire) routes: Vec<Nlri>,
 }
 
 /// Withdrawn prefixes of a family.
 #[derive(Debug)]
 pub(in crate::wire) struct MpUnreach {
     pub(in crate::wire) family: AddressFamily,
-    pub(in crate::wire) prefixes: Vec<Cidr>,
+    pub(in crate::wire) routes: Vec<Nlri>,
     /// Whether nothing follows the family: an end-of-RIB marker when no other attribute is there.
     pub(in crate::wire) is_empty: bool,
 }
 
 impl MpReach {
-    /// Whether anything in it is announced to us.
-    pub(in crate::wire) const fn is_used(&self) -> bool {
-        !self.prefixes.is_empty()
-    }
-
-    pub(super) fn decode(value: &[u8]) -> Result<Self, WireError> {
+    pub(super) fn decode(value: &[u8], context: DecodeContext) -> Result<Self, WireError> {
         let bad = |what| WireError::BadOptionalAttribute { code: code::MP_REACH_NLRI, what };
         let mut reader = Reader::new(value);
         let family = decode_family(&mut reader).ok_or_else(|| bad("it is cut short"))?;
         let next_hop = reader.u8().and_then(|length| reader.take(usize::from(length)));
         let next_hop = next_hop.ok_or_else(|| bad("the next hop is cut short"))?;
         let _reserved = reader.u8().ok_or_else(|| bad("it is cut short"))?;
-        if family != AddressFamily::IPV4_UNICAST {
-            return Ok(Self { next_hop: Ipv4Addr::UNSPECIFIED.into(), prefixes: Vec::new() });
-        }
-        // IPv6 next hops for IPv4 prefixes (RFC 8950) are not offered.
-        let octets: [u8; 4] = next_hop.try_into().map_err(|_| bad("the next hop's length is not 4"))?;
-        let prefixes = nlri::decode(Family::V4, reader.rest()).ok_or_else(|| bad("a prefix is malformed"))?;
-        Ok(Self { next_hop: Ipv4Addr::from(octets).into(), prefixes })
+        let Some(family) = negotiated(family, context) else {
+            return Ok(Self { next_hop: None, routes: Vec::new() });
+        };
+        let next_hop = NextHop::decode(next_hop).filter(|next_hop| match next_hop {
+            NextHop::V4(_) => family == Family::V4,
+            NextHop::V6(_) | NextHop::V6LinkLocal { .. } => {
+                family == Family::V6 || context.extended_next_hop.contains(family)
+            }
+        });
+        let next_hop = next_hop.ok_or_else(|| bad("the next hop's length does not fit the family"))?;
+        let mut routes = Vec::new();
+        nlri::decode(family, context.add_path.contains(family), reader.rest(), &mut routes)
+            .ok_or_else(|| bad("a prefix is malformed"))?;
+        Ok(Self { next_hop: Some(next_hop), routes })
     }
 }
 
 impl MpUnreach {
-    pub(super) fn decode(value: &[u8]) -> Result<Self, WireError> {
+    pub(super) fn decode(value: &[u8], context: DecodeContext) -> Result<Self, WireError> {
         let bad = |what| WireError::BadOptionalAttribute { code: code::MP_UNREACH_NLRI, what };
         let mut reader = Reader::new(value);
         let family = decode_family(&mut reader).ok_or_else(|| bad("it is cut short"))?;
         let is_empty = reader.is_empty();
-        if family != AddressFamily::IPV4_UNICAST {
-            return Ok(Self { family, prefixes: Vec::new(), is_empty });
+        let mut routes = Vec::new();
+        if let Some(family) = negotiated(family, context) {
+            nlri::decode(family, context.add_path.contains(family), reader.rest(), &mut routes)
+                .ok_or_else(|| bad("a prefix is malformed"))?;
         }
-        let prefixes = nlri::decode(Family::V4, reader.rest()).ok_or_else(|| bad("a prefix is malformed"))?;
-        Ok(Self { family, prefixes, is_empty })
+        Ok(Self { family, routes, is_empty })
     }
 }
 
 fn decode_family(reader: &mut Reader<'_>) -> Option<AddressFamily> {
     Some(AddressFamily { afi: reader.u16()?, safi: reader.u8()? })
+}
+
+fn negotiated(family: AddressFamily, context: DecodeContext) -> Option<Family> {
+    family.known().filter(|family| context.families.contains(*family))
 }

@@ -2,7 +2,12 @@ use core::net::Ipv4Addr;
 
 use calico_core::net::AsNumber;
 
-use crate::wire::{AddressFamily, Capability, GracefulRestart, GracefulRestartFamily, Notification, Open, WireError};
+use crate::wire::capability::{
+    AddPath, AddPathMode, ExtendedNextHop, LongLivedGracefulRestart, LongLivedGracefulRestartFamily, Role,
+};
+use crate::wire::{
+    AddressFamily, Capability, Families, GracefulRestart, GracefulRestartFamily, Notification, Open, WireError,
+};
 
 /// A body with the capabilities given as bytes, in one optional parameter.
 fn body(my_as: u16, capabilities: &[u8]) -> Vec<u8> {
@@ -93,20 +98,29 @@ fn optional_parameters() {
 #[test]
 fn capabilities_that_make_no_sense_are_declined_not_punished() {
     // 19
-    let odd: [&[u8]; 16] = [
+    let odd: [&[u8]; 25] = [
         &[1, 3, 0, 1, 0],
         &[1, 5, 0, 1, 0, 1, 0],
         &[2, 1, 0],
         &[5, 5, 0, 1, 0, 1, 0],
-        &[9, 1, 0],
+        &[5, 6, 0, 1, 1, 1, 0, 2], // a SAFI of 257
+        &[6, 1, 0],
+        &[9, 0],
+        &[9, 1, 5],
+        &[9, 2, 0, 0],
+        &[70, 1, 0],
         &[64, 1, 0],
         &[64, 3, 0, 120, 0],
         &[64, 7, 0, 120, 0, 1, 1, 0x80, 0],
         &[65, 3, 0, 0, 1],
-        &[69, 4, 0, 1, 1, 4],
+        &[69, 3, 0, 1, 1],
+        &[69, 4, 0, 1, 1, 0],
+        &[69, 8, 0, 1, 1, 3, 0, 2, 1, 4],
         &[71, 6, 0, 1, 1, 0, 0, 0],
         &[73, 3, 200, b'a', 1],
+        &[73, 5, 1, b'a', 1, b'b', b'c'],
         &[75, 0],
+        &[75, 1, 0],
         &[75, 2, 200, 1],
         &[200, 0],
         &[255, 2, 1, 2],
@@ -117,7 +131,7 @@ fn capabilities_that_make_no_sense_are_declined_not_punished() {
         assert_eq!(open.capabilities, [other, Capability::FourOctetAs(AsNumber::new(64512))]);
     }
     let hundred = [2, 0].repeat(100);
-    assert_eq!(Open::decode(&body(64512, &hundred)).unwrap().capabilities.len(), 100);
+    assert_eq!(Open::decode(&body(64512, &hundred)).unwrap().capabilities, [Capability::RouteRefresh]);
 }
 
 #[test]
@@ -140,9 +154,86 @@ fn families_and_restarts() {
     assert_eq!(open.graceful_restart(), Some(&expected), "the last one counts");
 }
 
+/// Each capability that means something: bytes, and what they say. They are written as they were read.
+#[test]
+fn capabilities_that_mean_something() {
+    let (v4, v6) = (AddressFamily::IPV4_UNICAST, AddressFamily::IPV6_UNICAST);
+    let long_lived = LongLivedGracefulRestartFamily { family: v6, forwarding_preserved: true, stale_time: 0x01_0203 };
+    let rows: [(&[u8], Capability); 9] = [
+        (&[1, 4, 0, 2, 0, 1], Capability::Multiprotocol(v6)),
+        (&[2, 0], Capability::RouteRefresh),
+        (&[5, 6, 0, 1, 0, 1, 0, 2], Capability::ExtendedNextHop(vec![ExtendedNextHop { family: v4, next_hop_afi: 2 }])),
+        (&[6, 0], Capability::ExtendedMessage),
+        (&[9, 1, 3], Capability::Role(Role::Customer)),
+        (
+            &[69, 8, 0, 1, 1, 1, 0, 2, 1, 3],
+            Capability::AddPath(vec![
+                AddPath { family: v4, mode: AddPathMode::Receive },
+                AddPath { family: v6, mode: AddPathMode::Both },
+            ]),
+        ),
+        (&[70, 0], Capability::EnhancedRouteRefresh),
+        (
+            &[71, 7, 0, 2, 1, 0x80, 1, 2, 3],
+            Capability::LongLivedGracefulRestart(LongLivedGracefulRestart { families: vec![long_lived] }),
+        ),
+        (&[65, 4, 0, 0, 0xfc, 0], Capability::FourOctetAs(AsNumber::new(64512))),
+    ];
+    for (bytes, expected) in rows {
+        let open = Open::decode(&body(64512, bytes)).unwrap();
+        assert_eq!(open.capabilities, [expected], "{bytes:?}");
+        assert_eq!(open.capabilities[0].encode(), bytes);
+    }
+}
+
+#[test]
+fn several_words_about_one_thing() {
+    let open = |capabilities: &[u8]| Open::decode(&body(64512, capabilities)).unwrap();
+    let (v4, v6) = (AddressFamily::IPV4_UNICAST, AddressFamily::IPV6_UNICAST);
+    let paths = open(&[69, 8, 0, 1, 1, 1, 0, 2, 1, 2, 69, 4, 0, 1, 1, 3]);
+    assert_eq!((paths.add_path(v4), paths.add_path(v6)), (Some(AddPathMode::Both), Some(AddPathMode::Send)));
+    let next_hops = open(&[5, 6, 0, 1, 0, 1, 0, 2, 5, 6, 0, 1, 0, 128, 0, 2]);
+    assert!(next_hops.has_extended_next_hop(v4, 2) && !next_hops.has_extended_next_hop(v6, 1));
+    let restart = open(&[64, 2, 0, 1, 64, 2, 0, 2, 64, 2, 0, 1]);
+    assert_eq!(restart.graceful_restart().map(|restart| restart.restart_time), Some(1), "the last one counts");
+    assert_eq!(open(&[9, 1, 4, 9, 1, 4]).role(), Ok(Some(Role::Peer)));
+    let contradiction = open(&[9, 1, 4, 9, 1, 3]).role().unwrap_err();
+    assert_eq!(contradiction.notification(), Notification::new(2, 11, Vec::new()));
+    assert_eq!(open(&[2, 0]).role(), Ok(None));
+    let both = open(&[1, 4, 0, 2, 0, 1, 1, 4, 0, 1, 0, 1, 1, 4, 0, 1, 0, 128]);
+    assert_eq!(both.families(), Families::BOTH);
+    assert_eq!(open(&[1, 4, 0, 1, 0, 128]).families(), Families::NONE);
+    assert_eq!(open(&[]).families(), Families::IPV4);
+    let alone = open(&[71, 7, 0, 1, 1, 0, 0, 0, 9]);
+    assert_eq!(alone.long_lived_graceful_restart(), None, "nothing without graceful restart");
+    let stale = open(&[64, 2, 0, 1, 71, 7, 0, 1, 1, 0, 0, 0, 9]);
+    assert_eq!(stale.long_lived_graceful_restart().and_then(|l| l.family(v4)).map(|l| l.stale_time), Some(9));
+}
+
+#[test]
+fn roles_that_fit() {
+    let all = [Role::Provider, Role::RouteServer, Role::RouteServerClient, Role::Customer, Role::Peer];
+    let fitting = [(0, 3), (1, 2), (2, 1), (3, 0), (4, 4)];
+    for (ours, a) in all.into_iter().enumerate() {
+        for (theirs, b) in all.into_iter().enumerate() {
+            assert_eq!(a.fits(b), fitting.contains(&(ours, theirs)), "{a:?} {b:?}");
+        }
+    }
+}
+
+#[test]
+fn names_are_shown_safely() {
+    let open = Open::decode(&body(64512, b"\x49\x09\x06a\x1b[31m\x01b\x4b\x04\x03v\n1")).unwrap();
+    let name = open.fqdn().unwrap();
+    assert_eq!((name.host(), name.domain()), ("a\u{fffd}[31m".to_owned(), "b".to_owned()));
+    assert_eq!(open.software_version().unwrap().text(), "v\u{fffd}1");
+    let again = Open::decode(&open.encode()[19..]);
+    assert_eq!(again, Ok(open), "as received");
+}
+
 #[test]
 fn a_long_open_takes_the_extended_form() {
-    let capabilities = vec![Capability::Other { code: 200, value: vec![7; 255] }; 4];
+    let capabilities = (0..4).map(|number| Capability::Other { code: 200, value: vec![number; 255] }).collect();
     let open = Open { as_number: AsNumber::new(1), hold_time: 0, identifier: Ipv4Addr::LOCALHOST, capabilities };
     let encoded = open.encode();
     assert_eq!(encoded[28..30], [255, 255]);
