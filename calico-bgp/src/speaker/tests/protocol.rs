@@ -24,6 +24,8 @@ struct Bench {
     connection: ConnectionId,
     framer: Framer,
     peer_as: AsNumber,
+    /// How the peer reads.
+    context: DecodeContext,
     /// What the speaker has sent and nobody has looked at.
     sent: Vec<Message>,
     closed: bool,
@@ -54,6 +56,7 @@ impl Bench {
             connection: ConnectionId::new(u64::MAX),
             framer: Framer::default(),
             peer_as,
+            context: DecodeContext::new(PeerType::Internal),
             sent: Vec::new(),
             closed: false,
             routes: std::collections::BTreeMap::new(),
@@ -127,7 +130,7 @@ impl Bench {
         }
         self.framer.push(&bytes);
         while let Some((kind, body)) = self.framer.next_message().unwrap() {
-            self.sent.push(Message::decode(kind, body, DecodeContext::new(PeerType::Internal)).unwrap());
+            self.sent.push(Message::decode(kind, body, self.context).unwrap());
         }
         while let Some(event) = self.speaker.poll_event() {
             match event {
@@ -301,6 +304,31 @@ fn opens_that_do_not_fit_the_configuration() {
     let mut external = Bench::external();
     let open = Open { identifier: US, ..external.open() };
     external.establish(&open);
+}
+
+/// RFC 6793: each end writes AS numbers as the other reads them.
+#[test]
+fn a_peer_with_as_numbers_of_two_octets() {
+    let mut bench = Bench::external();
+    let mut open = bench.open();
+    open.capabilities.retain(|capability| !matches!(capability, Capability::FourOctetAs(_)));
+    bench.context.four_octet_as = false;
+    bench.send(&open.encode());
+    bench.send(&wire::keepalive());
+    assert_eq!(bench.state(), SessionState::Established);
+    let sent = bench.take();
+    let path = sent.iter().find_map(|message| match message {
+        Message::Update(update) if !update.reach.is_empty() => Some(update.attributes.as_path.systems().to_vec()),
+        _ => None,
+    });
+    assert_eq!(path, Some(vec![AsNumber::DEFAULT]));
+    let attributes =
+        PathAttributes { as_path: [bench.peer_as, AsNumber::new(70_000)].into_iter().collect(), ..Default::default() };
+    let context = EncodeContext { four_octet_as: false, ..EncodeContext::default() };
+    let mut message = Vec::new();
+    encode_announcements(&attributes, PEER.into(), &[cidr("10.9.0.0/26").into()], context, &mut message).unwrap();
+    bench.send(&message);
+    assert!(bench.has("10.9.0.0/26"));
 }
 
 #[test]
