@@ -1,7 +1,8 @@
 //! Our messages as another codec reads them, and its messages as we read them.
 //!
 //! Each random message is written here, read there, compared by what it says, written there from what was read, and read here.
-//! What the other codec cannot say is left out of the messages: multicast and broadcast prefixes.
+//! What the other codec cannot say is left out of the messages: multicast and broadcast prefixes, and extended communities of known
+//! type and unknown subtype, which it changes.
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -172,6 +173,15 @@ fn meant(attributes: &PathAttributes, routes: &[Nlri], next_hop: NextHop, wide: 
     }
 }
 
+/// Extended communities of types that nobody has registered, and a route target.
+fn with_foreign_communities(mut attributes: PathAttributes) -> PathAttributes {
+    let extra = attributes.extra.make_mut();
+    extra.extended_communities.iter_mut().for_each(|community| community[0] = 0x20 | (community[0] & 0x0f));
+    extra.ipv6_extended_communities.iter_mut().for_each(|community| community[0] = 0x20 | (community[0] & 0x0f));
+    extra.extended_communities.push([0, 2, 0xfc, 0, 0, 0, 0, 1]);
+    attributes
+}
+
 fn is_unicast(route: &Nlri) -> bool {
     match route.prefix.address() {
         IpAddr::V4(address) => (1..224).contains(&address.octets()[0]) && route.prefix.length() >= 8,
@@ -181,7 +191,7 @@ fn is_unicast(route: &Nlri) -> bool {
 
 proptest! {
     #[test]
-    fn announcements(attributes in attributes(), next_hop in next_hop(), routes in routes()) {
+    fn announcements(attributes in attributes().prop_map(with_foreign_communities), next_hop in next_hop(), routes in routes()) {
         for (decode, encode) in codec_variants().filter(|(decode, _)| decode.peer == PeerType::Internal) {
             let (ids, crosses) = (!encode.add_path.is_empty(), !decode.extended_next_hop.is_empty());
             let mut routes = sayable(routes.clone(), next_hop, ids, crosses);
