@@ -81,10 +81,18 @@ pub fn encode(nlri: Nlri, add_path: bool, into: &mut Vec<u8>) {
         into.extend_from_slice(&nlri.path_id.0.to_be_bytes());
     }
     let length = nlri.prefix.length();
-    into.push(length);
-    let octets = usize::from(length.div_ceil(8));
-    match nlri.prefix.address() {
-        IpAddr::V4(address) => into.extend_from_slice(address.octets().get(..octets).unwrap_or_default()),
-        IpAddr::V6(address) => into.extend_from_slice(address.octets().get(..octets).unwrap_or_default()),
-    }
+    // Whole addresses are appended and cut, because copies of known size are cheap: this is the innermost loop of a full table.
+    let unused = match nlri.prefix.address() {
+        IpAddr::V4(address) => {
+            let [a, b, c, d] = address.octets();
+            into.extend_from_slice(&[length, a, b, c, d]);
+            Family::V4.bits().saturating_sub(length)
+        }
+        IpAddr::V6(address) => {
+            into.push(length);
+            into.extend_from_slice(&address.octets());
+            Family::V6.bits().saturating_sub(length)
+        }
+    };
+    into.truncate(into.len().saturating_sub(usize::from(unused >> 3)));
 }
