@@ -27,7 +27,7 @@
 //! | RFC 4724 4.2 | routes that are stale when the peer restarts a second time stay, up to the first restart's deadline | an agent killed twice in a row must not cut off its pods |
 //! | RFC 4724 4.1 | own prefixes are announced and learned routes reported at once; only the end-of-RIB and the removal of old routes wait | neither can do harm, and a host that is down must not delay a mesh |
 //! | RFC 4271 6.8 | a session Established for less than two seconds still takes part in collision resolution | both ends come to the same answer |
-//! | RFC 7606 7.7, 6793 6 | wrong flags of AS4_PATH, AS4_AGGREGATOR and AIGP discard the attribute, too | nothing that is sent on depends on them |
+//! | RFC 7606 3 | wrong flags of AS4_PATH, AS4_AGGREGATOR and AIGP discard the attribute, too | nothing that is sent on depends on them |
 //! | RFC 4271 5 | of attributes that are only passed on, what exceeds 4096 octets for one path is discarded | memory that a peer can fill is bounded |
 //! | RFC 4271 4.3 | an AS_PATH of more than 1024 systems is treated as withdraw | filters and the decision walk paths |
 //! | RFC 4271 8 | the retry timer starts at half a second | a mesh converges as fast as its slowest pair |
