@@ -1,7 +1,7 @@
 //! Path attributes (RFC 4271 section 5) and what becomes of malformed ones (RFC 7606).
 //!
-//! [`decode`] walks the attribute list once, [`encode`] writes one. Every attribute has its expected flags and its treatment in
-//! [`rule`]; its value is read by the file named after it. What is not understood but may be passed on (optional transitive) is
+//! `decode` walks the attribute list once, `encode` writes one. Every attribute has its expected flags and its treatment in
+//! `rule`; its value is read by the file named after it. What is not understood but may be passed on (optional transitive) is
 //! kept byte for byte.
 
 mod aggregator;
