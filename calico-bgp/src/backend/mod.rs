@@ -61,7 +61,7 @@ pub enum BgpEvent {
     /// There is no path to a prefix any more.
     RouteRemoved(Cidr),
     /// A session changed state.
-    Session(PeerStatus),
+    Session(Box<PeerStatus>),
     /// Every configured peer has sent its end-of-RIB, or was given up waiting for: stale routes may go. Once in a life.
     Settled,
     /// A new life has begun: what was reported before is forgotten, what is still so is reported again, and then comes

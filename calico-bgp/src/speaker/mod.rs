@@ -172,7 +172,7 @@ impl Speaker {
         }
         while let Some(address) = self.changed.pop_first() {
             if let Some(peer) = self.peers.get(&address) {
-                return Some(BgpEvent::Session(peer.status()));
+                return Some(BgpEvent::Session(Box::new(peer.status())));
             }
         }
         if self.recovery == (Recovery::Over { reported: false }) {
