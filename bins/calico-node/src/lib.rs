@@ -16,6 +16,7 @@ mod bgp;
 pub mod cli;
 pub mod control;
 pub mod health;
+mod memory;
 pub mod metrics;
 pub mod policy_args;
 mod run;
@@ -70,6 +71,7 @@ fn run_agent(args: RunArgs) -> Exit {
         Err(error) => return usage(&error),
     };
     telemetry::init(level, std::env::var("RUST_LOG").ok().as_deref());
+    memory::share_arenas();
     let bgp_port = (args.backend != Backend::None).then_some(args.bgp_port);
     if let Err(error) = capability::require(bgp_port) {
         return fail(&error);

@@ -18,6 +18,7 @@ use crate::agent::{Agent, Parts};
 use crate::bgp::PatientSpeaker;
 use crate::cli::{Backend, IpSetting, RunArgs};
 use crate::control::Server;
+use crate::memory;
 use crate::metrics::Metrics;
 use crate::startup::address::interface_addresses;
 use crate::startup::alone::AloneInNamespace;
@@ -41,6 +42,7 @@ pub(crate) async fn run(args: RunArgs, store: Arc<dyn Datastore>) -> Result<(), 
     let agent = Agent::new(parts(&args, &node, Arc::clone(&store), &ids)?);
     let _server = Server::start(&args.control_socket, agent.calls())?;
     serve_health(&args, &agent);
+    give_back_once_ready(&agent);
     if args.backend == Backend::Bird {
         warn!(
             "CALICO_NETWORKING_BACKEND=bird: this calico-node speaks BGP itself; stop the bird daemon of this host, or set native"
@@ -155,6 +157,17 @@ fn forward_packets() {
 fn default_rp_filter() -> u8 {
     let text = std::fs::read_to_string("/proc/sys/net/ipv4/conf/default/rp_filter").unwrap_or_default();
     text.trim().parse().unwrap_or(1)
+}
+
+/// What came and went while the picture was made is free now, and nearly nothing of it will be needed again.
+fn give_back_once_ready(agent: &Agent) {
+    let mut health = agent.health();
+    tokio::spawn(async move {
+        if health.wait_for(|health| health.ready).await.is_ok() {
+            // Nobody waits for it.
+            drop(tokio::task::spawn_blocking(memory::give_back));
+        }
+    });
 }
 
 fn serve_health(args: &RunArgs, agent: &Agent) {
