@@ -350,7 +350,7 @@ fn limits_and_marks() {
     };
     let some = QosControls { ingress_max_connections: Some(4_294_967_295), ..QosControls::default() };
     let delta = handle(&mut renderer, &[limited("a", all.clone(), &stack(&[])), limited("b", some, &stack(&[]))]);
-    let ours = |name: &str| ["limits", "dscp"].iter().any(|start| name.starts_with(start));
+    let ours = |name: &str| ["limits", "connections", "dscp"].iter().any(|start| name.starts_with(start));
     let mut shown = Delta::default();
     shown.chains_set.extend(delta.chains_set.iter().filter(|chain| ours(chain.name.as_str())).cloned());
     shown.elements.extend(delta.elements.iter().filter(|change| ours(change.set.as_str())).cloned());
@@ -382,7 +382,9 @@ fn limits_change() {
     let mut told = |event: Event| -> Vec<String> {
         let delta = handle(&mut renderer, &[event]);
         let own = delta.chains_set.iter().filter(|chain| chain.name.as_str().ends_with("/calia"));
-        own.map(|chain| chain.rules[0].to_string()).collect()
+        let mut told: Vec<String> = own.map(|chain| format!("{}: {}", chain.name.as_str(), chain.rules[0])).collect();
+        told.sort();
+        told
     };
     assert!(told(limited("b", rates(1_000)))[0].contains("1000/second"));
     assert_eq!(told(limited("b", rates(1_000))), Vec::<String>::new());
@@ -394,6 +396,23 @@ fn limits_change() {
     // Another endpoint gets the interface, and with it the chain's name.
     assert!(told(limited("a", connections(5)))[0].contains("over 5"));
     assert!(told(Event::EndpointRemoved(endpoint_id("a")))[0].contains("over 3"));
+    // A change of the packet rate leaves the count of connections alone, as does that there is none any more.
+    let both = |rate| QosControls { egress_packet_rate: rate, ..connections(3) };
+    for rate in [Some(10), Some(20), None, Some(5)] {
+        let told = told(limited("b", both(rate)));
+        assert!(told.len() == 1 && told[0].starts_with("limits-out/"), "{told:?}");
+    }
+    let fewer = told(limited("b", QosControls { egress_packet_rate: Some(5), ..connections(2) }));
+    assert!(fewer.len() == 1 && fewer[0].starts_with("connections-out/") && fewer[0].contains("over 2"), "{fewer:?}");
+    // The next one to have the interface inherits no limit, neither of its own kind nor of another.
+    let other = QosControls { ingress_packet_rate: Some(7), ..QosControls::default() };
+    let taken = handle(&mut renderer, &[limited("a", other)]);
+    let removed: Vec<_> = taken.chains_removed.iter().map(|name| name.as_str()).collect();
+    assert!(["connections-out/calia", "limits-out/calia"].iter().all(|name| removed.contains(name)), "{taken}");
+    assert!(taken.to_string().contains("delete element @limits-from calia"), "{taken}");
+    let plain = handle(&mut renderer, &[limited("0", QosControls::default())]);
+    assert!(plain.chains_removed.iter().any(|name| name.as_str() == "limits-in/calia"), "{plain}");
+    assert!(plain.to_string().contains("delete element @limits-to calia"), "{plain}");
 }
 
 /// What an endpoint receives is limited at its interface, what it sends at a device; either goes with what was asked.

@@ -68,6 +68,11 @@ pub(super) fn limits_chain(interface: InterfaceName, direction: Direction) -> Ch
     limited(&format!("limits-{}/", direction.short()), interface.as_str())
 }
 
+/// `connections-in/cali12345`.
+pub(super) fn connections_chain(interface: InterfaceName, direction: Direction) -> ChainName {
+    limited(&format!("connections-{}/", direction.short()), interface.as_str())
+}
+
 /// `sources-…`, for content that `text` describes fully.
 pub(super) fn sources_chain(text: &str) -> ChainName {
     ChainName::composed(&format!("sources-{}", digest(text)))

@@ -2,13 +2,14 @@
 //!
 //! ```text
 //! forward -1, input -1   limits-…   iifname vmap @limits-from {interface: jump limits-out/…}; oifname vmap @limits-to
+//!                        limits-out/…   packets over the rate drop; jump connections-out/…
 //! forward  5             dscp       iifname vmap @dscp {interface: goto dscp-…}
 //! postrouting -149       dscp-hosts saddr vmap @dscp-hosts {address: goto dscp-…}
 //! ```
 //!
 //! What a limit has counted is kept by the kernel with its rule, so each endpoint that is limited has a chain of its own (the only kind
-//! of chain that is an endpoint's), which no change of policy rewrites. Packets are counted before all else, those of established connections
-//! too; connections by their first packet. A hook costs a look-up only while any endpoint is limited. What the host itself sends to
+//! of chain that is an endpoint's), which no change of policy rewrites, and connections are counted in one that no change of another limit does.
+//! Packets are counted before all else, those of established connections too; connections by their first packet. A hook costs a look-up only while any endpoint is limited. What the host itself sends to
 //! a workload is not limited (upstream polices nothing there either).
 //!
 //! A workload's packets are told by its interface, a host endpoint's by its expected addresses (upstream's rule), before they are translated.
@@ -19,7 +20,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::net::IpAddr;
 
-use super::names::{Direction, limits_chain};
+use super::names::{Direction, connections_chain, limits_chain};
 use super::network::POOLS;
 use super::words::{base, family_set, lookup, protocol};
 use crate::calc::event::ActiveEndpoint;
@@ -75,11 +76,15 @@ pub(super) fn parts(endpoint: &ActiveEndpoint) -> (Vec<(SetName, Element)>, Vec<
     let Some(controls) = endpoint.qos.as_deref() else { return Default::default() };
     let (mut elements, mut chains) = (Vec::new(), Vec::new());
     for (map, direction) in [(LIMITS_FROM, Direction::Egress), (LIMITS_TO, Direction::Ingress)] {
-        let rules = limits(controls, direction);
+        let (rate, most) = limits(controls, direction);
+        let counted = connections_chain(endpoint.interface, direction);
+        let count = most.as_ref().map(|_| Rule { verdict: Some(Verdict::Jump(counted.clone())), ..Rule::default() });
+        let rules: Vec<Rule> = rate.into_iter().chain(count).collect();
         if !rules.is_empty() {
             let name = limits_chain(endpoint.interface, direction);
             let key = vec![Datum::Interface(endpoint.interface)].into_boxed_slice();
             elements.push((SetName::composed(map), Element::verdict(key, Verdict::Jump(name.clone()))));
+            chains.extend(most.map(|rule| Chain { name: counted, base: None, rules: vec![rule] }));
             chains.push(Chain { name, base: None, rules });
         }
     }
@@ -95,7 +100,8 @@ pub(super) fn parts(endpoint: &ActiveEndpoint) -> (Vec<(SetName, Element)>, Vec<
     (elements, chains)
 }
 
-fn limits(controls: &QosControls, direction: Direction) -> Vec<Rule> {
+/// The rules for packets and for connections.
+fn limits(controls: &QosControls, direction: Direction) -> (Option<Rule>, Option<Rule>) {
     let (rate, burst, connections) = match direction {
         Direction::Egress => {
             (controls.egress_packet_rate, controls.egress_packet_burst, controls.egress_max_connections)
@@ -105,19 +111,18 @@ fn limits(controls: &QosControls, direction: Direction) -> Vec<Rule> {
         }
     };
     let number = |value: i64| u32::try_from(value).ok().filter(|value| *value > 0);
-    let mut rules = Vec::new();
-    if let Some(rate) = rate.and_then(number) {
+    let rate = rate.and_then(number).map(|rate| {
         let burst = burst.and_then(number).unwrap_or(DEFAULT_BURST);
         let statements = vec![Statement::Limit(RateLimit { rate, seconds: 1, burst, over: true })];
-        rules.push(Rule { statements, verdict: Some(Verdict::Drop), ..Rule::default() });
-    }
-    if let Some(most) = connections.and_then(number) {
+        Rule { statements, verdict: Some(Verdict::Drop), ..Rule::default() }
+    });
+    let most = connections.and_then(number).map(|most| {
         let matches = vec![protocol(TCP), Match::CtState(CtState::NEW)];
         let statements = vec![Statement::ConnectionsOver(most)];
         let verdict = Some(Verdict::Reject(Reject::TcpReset));
-        rules.push(Rule { matches, statements, verdict, comment: None });
-    }
-    rules
+        Rule { matches, statements, verdict, comment: None }
+    });
+    (rate, most)
 }
 
 fn limit_hooks() -> [Chain; 2] {
