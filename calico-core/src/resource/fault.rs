@@ -89,11 +89,16 @@ impl Fault {
 
 /// Upstream's wording (`ErrorValidation`, and calicoctl's text for unknown fields), with the reason appended to the latter.
 /// Keys and values of others, which must not break the line that quotes them.
-struct OneLine<'a>(&'a str);
+pub(crate) struct OneLine<'a>(pub(crate) &'a str);
+
+/// Whether a character ends a line, moves what a terminal shows, or reorders it.
+pub(crate) fn breaks_line(c: char) -> bool {
+    c.is_control() || matches!(c, '\u{2028}' | '\u{2029}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
 
 impl fmt::Display for OneLine<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.chars().try_for_each(|c| f.write_char(if c.is_control() { char::REPLACEMENT_CHARACTER } else { c }))
+        self.0.chars().try_for_each(|c| f.write_char(if breaks_line(c) { char::REPLACEMENT_CHARACTER } else { c }))
     }
 }
 

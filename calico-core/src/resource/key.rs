@@ -1,9 +1,10 @@
 //! Identity of a stored object.
 
 use alloc::sync::Arc;
-use core::fmt;
+use core::fmt::{self, Write as _};
 
 use super::Kind;
+use super::fault::breaks_line;
 use crate::net::Cidr;
 use crate::text::{Text, Words};
 
@@ -102,9 +103,11 @@ impl fmt::Display for AffinityOwner {
     }
 }
 
-/// For messages: `NetworkPolicy(default/allow-dns)`, upstream's form in error texts.
+/// For messages: `NetworkPolicy(default/allow-dns)`, upstream's form in error texts. What would break a line or reorder it is escaped, as is
+/// the backslash: stored keys may hold anything, and keys that differ are written differently.
 impl fmt::Display for ResourceKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut f = Escaping(f);
         match self {
             Self::Named { kind, namespace: Some(namespace), name } => write!(f, "{kind}({namespace}/{name})"),
             Self::Named { kind, namespace: None, name } => write!(f, "{kind}({name})"),
@@ -113,5 +116,34 @@ impl fmt::Display for ResourceKey {
             Self::Handle(id) => write!(f, "IPAMHandle({id})"),
             Self::IpamConfig => f.write_str("IPAMConfig"),
         }
+    }
+}
+
+struct Escaping<'a, 'b>(&'a mut fmt::Formatter<'b>);
+
+impl fmt::Write for Escaping<'_, '_> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        let is_odd = |c: char| c == '\\' || breaks_line(c);
+        for piece in text.split_inclusive(is_odd) {
+            let odd = piece.chars().next_back().filter(|c| is_odd(*c));
+            self.0.write_str(piece.strip_suffix(is_odd).unwrap_or(piece))?;
+            odd.map_or(Ok(()), |c| write!(self.0, "{}", c.escape_debug()))?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::string::ToString;
+
+    #[test]
+    fn is_one_line_whatever_the_name_and_no_other_keys() {
+        let shown = |name: &str| ResourceKey::namespaced(Kind::NetworkPolicy, "a\rb", name).to_string();
+        assert_eq!(shown("Größe"), "NetworkPolicy(a\\rb/Größe)");
+        assert_eq!(shown("x\ny\u{1b}[2J\u{202e}\u{2028}"), "NetworkPolicy(a\\rb/x\\ny\\u{1b}[2J\\u{202e}\\u{2028})");
+        assert_ne!(shown("x\n"), shown("x\\n"));
+        assert_eq!(ResourceKey::Handle("h\nERROR".into()).to_string(), "IPAMHandle(h\\nERROR)");
     }
 }
