@@ -201,6 +201,11 @@ impl Activation {
         }
     }
 
+    /// What an endpoint is told beside its policies changed.
+    pub(super) fn touch_endpoint(&mut self, key: ResourceKey) {
+        self.dirty.endpoints.insert(key);
+    }
+
     /// A tier came, changed or went.
     pub(super) fn touch_tier(&mut self, tier: &str) {
         let policies = self.by_tier.get(tier).into_iter().flat_map(IdSet::iter);

@@ -8,6 +8,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use super::diagnostic::Problem;
+use super::network;
 use super::policy::{Admission, Policy};
 use super::scope::{NAMESPACE_PREFIX, SERVICE_ACCOUNT, SERVICE_ACCOUNT_PREFIX};
 use crate::resource::{
@@ -107,7 +108,11 @@ fn sort(key: &ResourceKey, value: Option<&Arc<Resource>>) -> (Admitted, Vec<Prob
         }
         Kind::Profile => (Admitted::Profile(value.and_then(Profile::new)), None),
         Kind::Node => (Admitted::Network, value.and_then(|node| nobodys_as(node))),
-        Kind::IpPool | Kind::BgpConfiguration => (Admitted::Network, None),
+        Kind::IpPool => (Admitted::Network, None),
+        Kind::BgpConfiguration => {
+            let problems = value.map(|value| network::service_problems(key, value)).unwrap_or_default();
+            return (Admitted::Network, problems);
+        }
         Kind::Tier => match value.map(|value| &**value) {
             Some(Resource::Tier(object)) => (Admitted::Tier(Some(object.spec.clone())), None),
             _ => (Admitted::Tier(None), None),

@@ -6,7 +6,8 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::net::IpAddr;
 
-use crate::net::{Cidr, InterfaceName};
+use crate::net::{Cidr, CidrError, InterfaceName};
+use crate::resource::OneLine;
 use crate::resource::{Fault, PolicyType, ResourceKey};
 use crate::selector::SelectorError;
 
@@ -70,6 +71,25 @@ pub enum Problem {
     /// A node has an AS number that nobody may have.
     #[error("its asNumber is 0, which is nobody's (RFC 7607); the node takes no part in BGP")]
     NobodysAs,
+    /// A range of services' addresses cannot be read.
+    #[error("its {field} cannot be read: {error}; they are without it")]
+    ServiceRange {
+        /// The field.
+        field: &'static str,
+        /// What is wrong with it.
+        #[source]
+        error: CidrError,
+    },
+    /// A range of services' addresses has host bits.
+    #[error("its {field} count the whole of {network}: {given} has host bits set")]
+    WiderServiceRange {
+        /// The field.
+        field: &'static str,
+        /// As written.
+        given: String,
+        /// What counts.
+        network: Cidr,
+    },
     /// An endpoint without addresses counts as absent.
     #[error("it has no ipNetworks; it is treated as absent")]
     NoAddress,
@@ -107,7 +127,8 @@ pub enum Problem {
     MissingProfile,
     /// A policy of the endpoint names a tier that does not exist.
     #[error(
-        "one of its policies is in tier {tier}, which does not exist; it counts as the last tier and denies at its end"
+        "one of its policies is in tier {}, which does not exist; it counts as the last tier and denies at its end",
+        OneLine(tier)
     )]
     MissingTier {
         /// Its name.
@@ -120,7 +141,7 @@ pub enum Problem {
     #[error("{}", .0.describe())]
     Combination(Combination),
     /// A policy has a hint that is not known.
-    #[error("its performanceHints name {0}, which is not known; it changes nothing")]
+    #[error("its performanceHints name {}, which is not known; it changes nothing", OneLine(.0))]
     UnknownHint(String),
     /// No interface of this host is the host endpoint's own.
     #[error("no interface of this host is its own; it polices nothing")]
@@ -152,7 +173,7 @@ pub enum Problem {
     #[error("its interfaceName is {0:?}, which no interface is called; it polices nothing")]
     ImpossibleInterface(String),
     /// A named port of a host endpoint has a protocol without ports.
-    #[error("its port {0} has no protocol with ports, or no number; rules do not know it")]
+    #[error("its port {} has no protocol with ports, or no number; rules do not know it", OneLine(.0))]
     HostPort(String),
     /// A host endpoint has named ports, and no address that they could be of.
     #[error("its ports are named, but it has no expectedIPs: rules that name them match nothing of it")]
@@ -167,8 +188,16 @@ pub enum Problem {
         /// Whose interface that is.
         by: ResourceKey,
     },
+    /// A floating address is somebody's own, who would lose what is meant for it.
+    #[error("its floating address {external} is not carried out: it is {owner}")]
+    FloatingOwned {
+        /// The address outside.
+        external: IpAddr,
+        /// Whose it is.
+        owner: Owner,
+    },
     /// A floating address that leads nowhere.
-    #[error("its floating address {external} for {internal} is not carried out: {reason}")]
+    #[error("its floating address {} for {} is not carried out: {reason}", OneLine(external), OneLine(internal))]
     Floating {
         /// The address outside, as written.
         external: String,
@@ -193,6 +222,21 @@ pub enum Problem {
     /// So many more of its rules' problems, which are not listed.
     #[error("and {0} more of its rules")]
     More(usize),
+}
+
+/// Whose own an address is.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Owner {
+    /// This host's: one of its interfaces has it.
+    #[error("an address of this host")]
+    ThisHost,
+    /// That of a host of the cluster, as its Node says.
+    #[error("the address of a host of the cluster")]
+    Host,
+    /// A workload's.
+    #[error("the address of {0}")]
+    Workload(ResourceKey),
 }
 
 /// Why a rule cannot be carried out as written.

@@ -43,6 +43,11 @@ impl Entities {
         }
     }
 
+    /// All of them, and a way to their keys.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (impl Fn() -> ResourceKey, &Contribution)> {
+        self.slots.iter().map(move |(_, (key, contribution))| (move || self.keys.whole(key), contribution))
+    }
+
     pub(super) fn get(&self, id: u32) -> Option<&Contribution> {
         self.slots.get(id).map(|(_, contribution)| contribution)
     }

@@ -205,7 +205,7 @@ pub struct ActiveEndpoint {
     pub addresses: Vec<Cidr>,
     /// Further source prefixes that it may use.
     pub allowed_sources: Vec<Cidr>,
-    /// Floating addresses: the one outside, and its own of the same family.
+    /// Floating addresses: the one outside, which is nobody's own, and its own of the same family.
     pub floating: Vec<(IpAddr, IpAddr)>,
     /// Limits on its traffic.
     pub qos: Option<Arc<QosControls>>,

@@ -1,5 +1,6 @@
 //! The graph: wiring of the nodes, and what goes in.
 
+mod floating;
 mod flush;
 mod reach;
 

@@ -11,6 +11,7 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
+use core::mem;
 use core::net::IpAddr;
 
 use hashbrown::HashMap;
@@ -38,6 +39,8 @@ pub(super) struct HostEndpoints {
     with_address: HashMap<IpAddr, BTreeSet<InterfaceName>>,
     wildcards: BTreeSet<ResourceKey>,
     won: HashMap<ResourceKey, BTreeSet<InterfaceName>>,
+    /// Whether addresses came or went since that was last asked.
+    is_readdressed: bool,
 }
 
 /// An interface of the host.
@@ -63,6 +66,7 @@ impl HostEndpoints {
             with_address: HashMap::new(),
             wildcards: BTreeSet::new(),
             won: HashMap::new(),
+            is_readdressed: false,
         }
     }
 
@@ -120,6 +124,7 @@ impl HostEndpoints {
             return Vec::new();
         }
         let mut concerned = BTreeSet::new();
+        self.is_readdressed = true;
         let former = self.interfaces.get(&name).map(|known| known.addresses.clone()).unwrap_or_default();
         for address in &former {
             if let Some(names) = self.with_address.get_mut(address) {
@@ -152,6 +157,16 @@ impl HostEndpoints {
         }
         concerned.iter().for_each(|key| self.diagnose(key, diagnostics));
         self.changes(touched)
+    }
+
+    /// Whether an interface of this host, which is no workload's, may have other addresses than at the last call.
+    pub(super) const fn take_readdressed(&mut self) -> bool {
+        mem::replace(&mut self.is_readdressed, false)
+    }
+
+    /// Whether an interface of this host has an address.
+    pub(super) fn has_address(&self, address: IpAddr) -> bool {
+        self.with_address.contains_key(&address)
     }
 
     /// The interfaces of a host endpoint. Of the whole cluster's graph those that it names: none where it names none.
@@ -236,7 +251,7 @@ impl HostEndpoints {
         if known.winner == winner {
             return;
         }
-        let former = core::mem::replace(&mut known.winner, winner.clone());
+        let former = mem::replace(&mut known.winner, winner.clone());
         if let Some(former) = former {
             self.lose(&former, name);
             touched.insert(former);

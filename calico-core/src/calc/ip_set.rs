@@ -16,6 +16,7 @@ use super::admit::{Endpoint, HostEndpoint, NetworkSet};
 use super::contribution::{Contribution, Ports, PortsKey};
 use super::entities::Entities;
 use super::event::{Event, Member, SetId};
+use super::holders::{self, Holders};
 use super::member::{NetMembers, PortMembers, halves};
 use super::rule_scan::{Definition, NamedPort};
 use super::scope::SERVICE_ACCOUNT;
@@ -35,6 +36,8 @@ pub(super) struct IpSets {
     ports: Ports,
     dirty: BTreeSet<u32>,
     departed: BTreeSet<IpAddr>,
+    /// Who has the addresses that somebody asked about.
+    holders: Holders,
 }
 
 /// One set.
@@ -66,6 +69,7 @@ impl Default for IpSets {
             ports: Ports::default(),
             dirty: BTreeSet::new(),
             departed: BTreeSet::new(),
+            holders: Holders::default(),
         }
     }
 }
@@ -144,6 +148,24 @@ impl IpSets {
         sets.filter(|set| matches!(set.members, Members::Net(_))).map(|set| set.definition.id())
     }
 
+    /// From now on it is known which workload of the cluster has each of these addresses, and of no other.
+    pub(super) fn ask_for_holders(&mut self, addresses: impl Iterator<Item = IpAddr>) {
+        let new: BTreeSet<IpAddr> = addresses.filter(|address| !self.holders.is_asked(*address)).collect();
+        if new.is_empty() {
+            return;
+        }
+        let each = self.entities.iter().flat_map(|(key, contribution)| {
+            let asked = holders::hosts(contribution).filter(|address| new.contains(address));
+            asked.map(move |address| (address, key()))
+        });
+        self.holders.ask(&new, each.filter(|(_, key)| key.kind() == Kind::WorkloadEndpoint));
+    }
+
+    /// Who has the addresses that were asked for.
+    pub(super) const fn holders(&mut self) -> &mut Holders {
+        &mut self.holders
+    }
+
     /// Works out all changes: additions and changes in the first list, removals in the second, each in order of the sets' ids.
     pub(super) fn flush(&mut self) -> (Vec<Event>, Vec<Event>) {
         let mut removed = self.drop_unreferenced();
@@ -201,6 +223,7 @@ impl IpSets {
             }
             Err(place) => {
                 let item = self.index.add_item(labels, parents);
+                self.holders.replace(key, &Contribution::Nothing, &contribution);
                 self.entities.insert(place, item, key, contribution);
             }
         }
@@ -220,6 +243,7 @@ impl IpSets {
             return self.ports.release(new.ports());
         }
         let old = mem::replace(current, new);
+        self.holders.replace(key, &old, current);
         let mut lost = false;
         for selector in self.index.matching(item) {
             let Some(set) = self.by_selector.get_mut(selector) else { continue };

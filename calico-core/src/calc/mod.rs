@@ -11,7 +11,8 @@
 //! 4. `rule_scan` with `scope`: their rules, selectors and services turned into sets;
 //! 5. `ip_set` with `member`: the members of those sets (an index of set selectors over all endpoints and network sets); `services`: of those
 //!    of services;
-//! 6. `policy_order`: each endpoint's stacks, shared between endpoints; `describe`: what else there is to an endpoint;
+//! 6. `policy_order`: each endpoint's stacks, shared between endpoints; `describe`: what else there is to an endpoint; `holders`: who has the
+//!    addresses that are wanted as floating ones;
 //! 7. `network`: what all hosts have in common;
 //! 8. `sequence`: everything in an order that is safe to carry out.
 //!
@@ -30,6 +31,7 @@ mod dispatch;
 mod entities;
 pub mod event;
 mod graph;
+mod holders;
 mod host_endpoints;
 mod hosts;
 mod ip_set;
@@ -46,7 +48,7 @@ mod shared;
 mod waiting;
 
 pub use abilities::Abilities;
-pub use diagnostic::{Combination, Problem, RuleEffect, RuleFault};
+pub use diagnostic::{Combination, Owner, Problem, RuleEffect, RuleFault};
 pub use graph::Graph;
 pub use rule_scan::rule_origins;
 

@@ -87,6 +87,7 @@ pub use defaults::{
     DEFAULT_ALLOW_PROFILE, DEFAULT_TIER, NAMESPACE_LABEL, ORCHESTRATOR_LABEL, SINGLE_NAME, TIER_LABEL, implied_types,
 };
 pub use duration::{GoDuration, GoDurationError};
+pub(crate) use fault::OneLine;
 pub use fault::{Fault, FaultSort, clipped, nearest};
 pub use felix_configuration::{
     BpfConntrackTimeouts, FelixConfigurationSpec, HealthTimeoutOverride, ProtoPort, RouteTableIdRange, RouteTableRange,

@@ -47,6 +47,7 @@ impl Graph {
     pub fn flush(&mut self) -> Vec<Event> {
         let mut batch = Batch::default();
         self.activation.settle();
+        self.settle_floating();
         let Dirty { endpoints, policies, profiles } = self.activation.take_dirty();
         for key in policies {
             self.flush_policy(key, &mut batch);
@@ -217,7 +218,10 @@ impl Graph {
         let mut problems = self.order.missing_tiers(&sorted);
         let profiles: Vec<ProfileId> = endpoint.profiles().map(|name| ProfileId(name.into())).collect();
         let stacks = self.order.stacks(&sorted, &profiles, Stage::Normal);
-        let active = describe::workload(endpoint, stacks, self.abilities, &mut problems);
+        let mut active = describe::workload(endpoint, stacks, self.abilities, &mut problems);
+        if let Some(active) = &mut active {
+            active.floating.retain(|(outside, _)| !self.addresses.is_owned(*outside));
+        }
         self.diagnostics.set(key, Finder::Order, problems);
         active
     }

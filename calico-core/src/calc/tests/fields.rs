@@ -3,6 +3,7 @@
 //! The fields are the schema's own. Of each there is a case here, or a reason why it decides nothing; a field without either fails, so a new one
 //! cannot be forgotten.
 
+use std::boxed::Box;
 use std::println;
 
 use serde_json::{Value, json};
@@ -622,4 +623,106 @@ fn combinations_that_cannot_be_are_told_of() {
     assert!(rules.contains("cannot govern Egress"), "{rules}");
     let forward = told(|spec| (spec.do_not_track, spec.apply_on_forward) = (true, false));
     assert!(forward.contains("need applyOnForward"), "{forward}");
+}
+
+/// Who is asked about a floating address, and for what reason it leads nowhere.
+type Owned = (&'static str, Box<dyn Fn(bool) -> Input>);
+
+/// A floating address that is somebody's own leads nowhere until it is nobody's, whatever came first.
+#[test]
+fn a_floating_address_that_is_somebodys_own_is_not_diverted() {
+    let pod = edited(&endpoint("a", "10.0.0.1/32", &[], &[]), |spec| {
+        let ips = |internal: &str, external: &str| crate::resource::IpNat {
+            internal_ip: internal.into(),
+            external_ip: external.into(),
+        };
+        spec.ip_nats = vec![ips("10.0.0.1", "203.0.113.1"), ips("10.0.0.1", "203.0.113.2")];
+    });
+    let other = |name: &'static str, node: &'static str| {
+        move |present: bool| {
+            let update = edited(&endpoint(name, "203.0.113.1/32", &[], &[]), |spec| spec.node = node.into());
+            Input::Object(if present { update } else { gone(&update) })
+        }
+    };
+    let node = |spec: Value| {
+        move |present: bool| {
+            let value = Resource::decode(Kind::Node, &json!({ "spec": spec })).unwrap();
+            let value = present.then(|| Arc::new(value));
+            Input::Object(Update { key: ResourceKey::cluster(Kind::Node, "x"), value })
+        }
+    };
+    let interface = |present: bool| {
+        let addresses = if present { vec!["203.0.113.1".parse().unwrap()] } else { Vec::new() };
+        Input::Interface("eth0".parse().unwrap(), Some(addresses))
+    };
+    let owners: Vec<Owned> = vec![
+        ("the address of WorkloadEndpoint(one/b)", Box::new(other("b", HOST))),
+        ("the address of WorkloadEndpoint(one/b)", Box::new(other("b", "elsewhere"))),
+        ("an address of this host", Box::new(interface)),
+        ("the address of a host", Box::new(node(json!({"bgp": {"ipv4Address": "203.0.113.1/24"}})))),
+        ("the address of a host", Box::new(node(json!({"addresses": [{"address": "203.0.113.1"}]})))),
+        ("the address of a host", Box::new(node(json!({"ipv4VXLANTunnelAddr": "203.0.113.1"})))),
+        ("the address of a host", Box::new(node(json!({"bgp": {"ipv4IPIPTunnelAddr": "203.0.113.1"}})))),
+        ("the address of a host", Box::new(node(json!({"wireguard": {"interfaceIPv4Address": "203.0.113.1"}})))),
+    ];
+    for (reason, owner) in owners {
+        for owner_first in [true, false] {
+            let mut rig = Rig::new();
+            let mut inputs = [Input::Object(pod.clone()), owner(true)];
+            if owner_first {
+                inputs.reverse();
+            }
+            for input in inputs {
+                rig.take(input);
+                rig.flush();
+            }
+            let told = rig.problems();
+            let is_told = |line: &String| line.contains("203.0.113.1 is not carried out") && line.contains(reason);
+            assert!(told.len() == 1 && is_told(&told[0]), "{reason}: {told:?}");
+            assert_eq!(floating(&rig), ["203.0.113.2"], "{reason}");
+            rig.take(owner(false));
+            rig.flush();
+            assert_eq!(rig.problems(), Vec::<String>::new());
+            assert_eq!(floating(&rig), ["203.0.113.1", "203.0.113.2"], "{reason}");
+        }
+    }
+}
+
+/// Addresses outside that lead to the workload `a`.
+fn floating(rig: &Rig) -> Vec<String> {
+    let key = ResourceKey::namespaced(Kind::WorkloadEndpoint, "one", "a");
+    rig.state.endpoints[&EndpointId(key)].floating.iter().map(|(outside, _)| outside.to_string()).collect()
+}
+
+/// Ranges of services that do not count as they are written are named.
+#[test]
+fn odd_ranges_of_services_are_told_of() {
+    let told = |name: &str, list: Value| {
+        let mut rig = Rig::new();
+        let value = Resource::decode(Kind::BgpConfiguration, &json!({ "spec": list })).unwrap();
+        let key = ResourceKey::cluster(Kind::BgpConfiguration, name);
+        rig.update(Update { key, value: Some(Arc::new(value)) });
+        rig.flush();
+        let services: Vec<_> = rig.state.network.services.iter().map(ToString::to_string).collect();
+        (services, rig.problems())
+    };
+    let list = json!({
+        "serviceClusterIPs": [{"cidr": "10.96.0.0/12"}, {"cidr": "nonsense\n"}],
+        "serviceExternalIPs": [{"cidr": "192.0.2.9/24"}, {"cidr": "203.0.113.1"}],
+        "serviceLoadBalancerIPs": [{"cidr": "10.0.0.0/33"}],
+    });
+    let (services, problems) = told("default", list.clone());
+    assert_eq!(services, ["10.96.0.0/12", "192.0.2.0/24", "203.0.113.1/32"]);
+    let expected = [
+        ["serviceClusterIPs", "nonsense\\n"],
+        ["serviceExternalIPs", "192.0.2.0/24: 192.0.2.9/24"],
+        ["serviceLoadBalancerIPs", "10.0.0.0/33"],
+    ];
+    assert_eq!(problems.len(), expected.len(), "{problems:?}");
+    for (problem, words) in problems.iter().zip(expected) {
+        let begins = problem.starts_with("BGPConfiguration(default)");
+        assert!(begins && words.iter().all(|word| problem.contains(word)), "{problem}");
+    }
+    // Of a single node's nothing is asked.
+    assert_eq!(told("node.x", list), (Vec::new(), Vec::new()));
 }

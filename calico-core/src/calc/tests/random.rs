@@ -83,8 +83,11 @@ impl Wide {
                 object.spec.performance_hints = hints;
                 with_service(random, &mut object.spec.ingress, &mut object.spec.egress);
             }
-            Some(Resource::WorkloadEndpoint(object)) if random.chance(50) => {
-                object.metadata.labels.insert(ORCHESTRATOR_LABEL.into(), "k8s".into());
+            Some(Resource::WorkloadEndpoint(object)) => {
+                if random.chance(50) {
+                    object.metadata.labels.insert(ORCHESTRATOR_LABEL.into(), "k8s".into());
+                }
+                float(random, &mut object.spec);
             }
             _ => {}
         }
@@ -316,4 +319,13 @@ fn random_states_have_everything() {
         }
     }
     assert_eq!(seen.len(), 17, "{seen:?}");
+}
+
+/// Perhaps a floating address, which may be somebody's own.
+fn float(random: &mut Random, spec: &mut WorkloadEndpointSpec) {
+    let Some(own) = spec.addresses().next() else { return };
+    if random.chance(30) {
+        let external_ip = random.pick(&["10.0.0.1", "10.0.0.2", "192.0.2.1", "203.0.113.1", "fd00::1"]).into();
+        spec.ip_nats = vec![crate::resource::IpNat { internal_ip: own.address().to_string(), external_ip }];
+    }
 }
