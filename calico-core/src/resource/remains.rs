@@ -51,7 +51,7 @@ impl Resource {
         let cidr = field("cidr").and_then(|cidr| cidr.as_str()?.parse::<Cidr>().ok());
         let disable_bgp_export =
             spec.is_none() || field("disableBGPExport").is_some_and(|flag| flag.as_bool() != Some(false));
-        // Only IPv4 is announced.
+        // Who decides what is announced takes it for every address of the other family, too.
         let anywhere = || Cidr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0).filter(|_| disable_bgp_export);
         let cidr = cidr.or_else(anywhere)?;
         let spec = IpPoolSpec { cidr, disable_bgp_export, disabled: true, ..IpPoolSpec::default() };

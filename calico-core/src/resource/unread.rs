@@ -294,6 +294,9 @@ const fn tells_unknown(kind: Kind) -> bool {
             | Kind::WorkloadEndpoint
             | Kind::Tier
             | Kind::StagedKubernetesNetworkPolicy
+            | Kind::BgpConfiguration
+            | Kind::BgpPeer
+            | Kind::BgpFilter
     )
 }
 
