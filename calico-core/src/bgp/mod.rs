@@ -21,4 +21,7 @@ pub use filter::{
 };
 pub use policy::{ExportPolicy, ExportReason, Exported, KernelPolicy, PoolRouting, Programming};
 pub use secret::{Secret, SecretError};
-pub use topology::Topology;
+pub use topology::{
+    BgpProblem, EndpointFacts, EndpointSliceFacts, RouterIdSource, ServiceFacts, ServiceKey, ServiceKind, Topology,
+    TrafficPolicy,
+};

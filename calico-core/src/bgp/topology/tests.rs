@@ -3,7 +3,16 @@ use alloc::string::{String, ToString};
 use proptest::prelude::*;
 
 use super::*;
-use crate::resource::{AffinityState, BlockAffinity, IpPool, IpPoolSpec, NodeBgpSpec, Object, ReportedObject};
+use crate::net::AsNumber;
+use crate::resource::{
+    AffinityState, BlockAffinity, IpPool, IpPoolSpec, NodeBgpSpec, NodeSpec, Object, ReportedObject,
+    WorkloadEndpointSpec,
+};
+
+mod peers;
+mod random;
+mod settings;
+mod workloads;
 
 fn node(name: &str, address: &str, as_number: Option<u32>, reflector: bool) -> Update {
     let spec = NodeSpec {
