@@ -181,7 +181,7 @@ mod tests {
                 ..QosControls::default()
             };
             for direction in [Direction::Ingress, Direction::Egress] {
-                assert_eq!(limits(&controls, direction), [], "{number:?}");
+                assert_eq!(limits(&controls, direction), (None, None), "{number:?}");
             }
         }
     }

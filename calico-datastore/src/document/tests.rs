@@ -159,9 +159,8 @@ fn over_what_is_no_object_nothing_is_written() {
 fn what_is_read_straight_from_the_text_keeps_what_is_not_known() {
     let stored = endpoint("a");
     let mut known = (**stored.raw).clone();
-    let straight = |document: &Value| {
-        Resource::decode_text(Kind::WorkloadEndpoint, document.to_string().as_bytes()).is_some()
-    };
+    let straight =
+        |document: &Value| Resource::decode_text(Kind::WorkloadEndpoint, document.to_string().as_bytes()).is_some();
     // Of a specification it is told, which the careful reader does.
     assert!(!straight(&known));
     known["spec"].as_object_mut().unwrap().remove("newer");

@@ -1,7 +1,7 @@
 //! The annotation that gives sessions BFD: upstream has no field for it, and drops fields of others.
 
 use alloc::format;
-use alloc::string::{String, ToString};
+use alloc::string::String;
 use core::time::Duration;
 
 use serde_json::Value;
@@ -44,8 +44,7 @@ impl BfdConfig {
                 "multihop" => config.multihop = Some(value.as_bool().ok_or_else(refused)?),
                 _ => {
                     return Err(format!(
-                        "{} is not known: give enabled, transmitInterval, receiveInterval, multiplier and multihop",
-                        name.to_string()
+                        "{name} is not known: give enabled, transmitInterval, receiveInterval, multiplier and multihop"
                     ));
                 }
             }

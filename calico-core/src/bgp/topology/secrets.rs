@@ -4,7 +4,7 @@
 
 use alloc::collections::BTreeMap;
 use alloc::format;
-use alloc::string::{String, ToString};
+use alloc::string::String;
 use alloc::sync::Arc;
 
 use crate::bgp::{Password, Secret};
@@ -74,7 +74,7 @@ impl Secrets {
         match value {
             Ok(value) => match Secret::new(value.clone()) {
                 Ok(secret) => Password::Key(secret),
-                Err(error) => Password::Missing(format!("key {key} of secret {secret}: {}", error.to_string())),
+                Err(error) => Password::Missing(format!("key {key} of secret {secret}: {error}")),
             },
             Err(_) if optional => Password::None,
             Err(reason) => Password::Missing(reason),

@@ -186,7 +186,7 @@ impl Topology {
 
     fn as_number_of(&self, node: &str) -> AsNumber {
         let own = self.nodes.get(node).and_then(|node| node.speaker.as_number);
-        own.unwrap_or(self.configuration.settings().as_number)
+        own.unwrap_or_else(|| self.configuration.settings().as_number)
     }
 
     fn port_of(&self, node: &str) -> u16 {
