@@ -19,7 +19,7 @@ use crate::{DataplaneError, TokenBucket};
 ///
 /// # Contract
 /// - [`observe`](Dataplane::observe) reports everything that is recognisably ours, whoever wrote it in whichever process life, and
-///   changes nothing.
+///   changes nothing. Cancel safe: who stops waiting and asks again is told how it is, no older than the last write.
 /// - [`apply`](Dataplane::apply) carries out the nf_tables part as one transaction: all or nothing. Routes, neighbours and settings
 ///   are carried out one by one, and each failure is reported by object; the others go on.
 /// - Limits on bandwidth are carried out in the same way. They concern interfaces of workloads and devices of their own
@@ -62,6 +62,11 @@ pub trait Dataplane: Send {
     /// about connections of those addresses.
     fn ways(&mut self, _asked: BTreeSet<RouteQuery>) -> Ways {
         Box::pin(std::future::ready(Ok(Routes::new())))
+    }
+
+    /// Whether the host forwards IPv6 packets. A backend that cannot tell says nothing.
+    fn forwards_ipv6(&self) -> Option<bool> {
+        None
     }
 }
 

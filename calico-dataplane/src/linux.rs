@@ -2,19 +2,21 @@
 
 use std::collections::BTreeSet;
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use calico_core::connection::RouteQuery;
 use calico_core::net::InterfaceName;
 use calico_core::table::{Delta, Shaper};
+use tokio::runtime::Handle;
+use tokio::task::JoinHandle;
 
 use crate::conntrack::Connections;
 use crate::conntrack::beside::Beside;
 use crate::netlink::Routing;
 use crate::netlink::monitor::{Monitor, News};
 use crate::netns::{Netns, NetnsError};
-use crate::nftables::Ruleset;
+use crate::nftables::{self, Ruleset};
 use crate::quiet;
 use crate::suspicion;
 use crate::sysctl::Settings;
@@ -51,7 +53,8 @@ impl LinuxConfig {
 /// A Linux host, or one network namespace of it.
 ///
 /// Requests are system calls that the kernel completes before they return (a few microseconds for an element, a second for a table
-/// of ten thousands of rules); they are made on the calling task's thread. Only [`next_change`](Dataplane::next_change) waits, and
+/// of ten thousands of rules); they are made on the calling task's thread, but that [`observe`](Dataplane::observe) reads the tables on one for
+/// blocking work where there is a runtime: large sets take the kernel many seconds. [`next_change`](Dataplane::next_change) waits, and
 /// needs a tokio runtime with I/O enabled; [`remove_workload`](Dataplane::remove_workload), [`connections`](Dataplane::connections),
 /// [`ways`](Dataplane::ways) and [`end_connections`](Dataplane::end_connections) need a runtime, whose threads for blocking work they use.
 ///
@@ -69,7 +72,9 @@ impl LinuxConfig {
 #[derive(Debug)]
 pub struct LinuxDataplane {
     config: LinuxConfig,
-    ruleset: Ruleset,
+    ruleset: Arc<Mutex<Ruleset>>,
+    /// The look at the tables that was begun last, until it is over.
+    reading: Option<Reading>,
     routing: Routing,
     settings: Settings,
     connections: Connections,
@@ -98,14 +103,39 @@ impl LinuxDataplane {
             object: "the network namespace".into(),
             source: io::Error::other(error),
         })?;
-        Ok(Self { config, ruleset, routing, settings, connections, beside, monitor, netns: Arc::new(netns) })
+        Ok(Self {
+            config,
+            ruleset: Arc::new(Mutex::new(ruleset)),
+            reading: None,
+            routing,
+            settings,
+            connections,
+            beside,
+            monitor,
+            netns: Arc::new(netns),
+        })
+    }
+
+    /// Reads the tables beside the caller's task. Who gives up waiting and comes again finds the same look going on.
+    async fn listing(&mut self) -> Result<nftables::Listing, DataplaneError> {
+        let ruleset = Arc::clone(&self.ruleset);
+        if self.reading.is_none() && Handle::try_current().is_err() {
+            return locked(&ruleset).list();
+        }
+        let reading = self.reading.get_or_insert_with(|| tokio::task::spawn_blocking(move || locked(&ruleset).list()));
+        let outcome = reading.await;
+        self.reading = None;
+        outcome.unwrap_or_else(|ended| {
+            let (operation, object) = ("read", "the tables".into());
+            Err(DataplaneError::Kernel { operation, object, source: io::Error::other(ended) })
+        })
     }
 }
 
 #[async_trait]
 impl Dataplane for LinuxDataplane {
     async fn observe(&mut self) -> Result<Observed, DataplaneError> {
-        let listing = self.ruleset.list()?;
+        let listing = self.listing().await?;
         let links = self.routing.links()?;
         let routes = self.routing.routes(&links)?;
         let neighbors = self.routing.neighbors(&links, |interface| self.config.is_workload(interface))?;
@@ -127,7 +157,9 @@ impl Dataplane for LinuxDataplane {
     }
 
     async fn apply(&mut self, delta: &Delta) -> ApplyReport {
-        let written = quiet::apply(&mut self.ruleset, &mut self.monitor, delta);
+        // What is being read is not what will be there.
+        self.reading = None;
+        let written = quiet::apply(&mut locked(&self.ruleset), &mut self.monitor, delta);
         let mut report = ApplyReport { ruleset: written.err(), ..ApplyReport::default() };
         for setting in &delta.settings {
             report.settings.extend(self.settings.write(setting).err().map(|error| (setting.clone(), error)));
@@ -151,7 +183,7 @@ impl Dataplane for LinuxDataplane {
             match news {
                 News::Change(change) => return Ok(change),
                 News::Touched => {
-                    if let Some(change) = suspicion::look(&mut self.ruleset, &mut self.monitor) {
+                    if let Some(change) = suspicion::look(&mut locked(&self.ruleset), &mut self.monitor) {
                         return Ok(change);
                     }
                 }
@@ -176,6 +208,17 @@ impl Dataplane for LinuxDataplane {
     fn ways(&mut self, asked: BTreeSet<RouteQuery>) -> Ways {
         self.beside.routes(asked)
     }
+
+    fn forwards_ipv6(&self) -> Option<bool> {
+        self.settings.forwards_ipv6()
+    }
+}
+
+type Reading = JoinHandle<Result<nftables::Listing, DataplaneError>>;
+
+/// A panic in the middle of a look leaves nothing that the next does not read anew.
+fn locked(ruleset: &Mutex<Ruleset>) -> MutexGuard<'_, Ruleset> {
+    ruleset.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Enters the namespace only where the thread is in another one: that takes a privilege which an agent in its own does not need.
@@ -192,4 +235,38 @@ fn retire(netns: &Netns, interface: InterfaceName) -> Result<(), DataplaneError>
 fn not_removed(interface: InterfaceName, error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> DataplaneError {
     let object = format!("interface {interface}");
     DataplaneError::Kernel { operation: "remove", object, source: io::Error::other(error) }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::task::{Context, Waker};
+
+    use calico_core::table::ElementDelta;
+
+    use super::*;
+    use crate::testing::netns::scratch;
+    use crate::testing::sample::{self, addr, member, set_name};
+
+    /// Whoever gives up a look and writes is not told what was there before.
+    #[test]
+    fn a_look_that_was_given_up_is_not_taken_for_a_later_one() {
+        let work = async {
+            let mut host = LinuxDataplane::open(LinuxConfig::default()).unwrap();
+            assert!(host.apply(&sample::delta()).await.is_complete());
+            for number in 0..20 {
+                let mut look = host.observe();
+                let _ = look.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+                drop(look);
+                let added = vec![member([addr(&format!("10.8.8.{number}"))])];
+                let elements =
+                    vec![ElementDelta { set: set_name("hosts4"), removed: Vec::new(), added: added.clone() }];
+                // Long enough for the look to be over.
+                tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+                host.apply(&Delta { elements, ..Delta::default() }).await;
+                assert!(host.observe().await.unwrap().sets[&set_name("hosts4")].elements.contains(&added[0]));
+            }
+        };
+        let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        scratch().run(move || runtime().block_on(work)).unwrap();
+    }
 }

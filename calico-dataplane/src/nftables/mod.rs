@@ -21,4 +21,4 @@ pub(crate) mod uapi;
 mod userdata;
 
 pub(crate) use touched::{Extent, Touched};
-pub(crate) use transport::Ruleset;
+pub(crate) use transport::{Listing, Ruleset};

@@ -55,7 +55,8 @@ impl Driver {
         &self.machine
     }
 
-    /// Does one thing that the machine wants done, if there is one. Not cancel safe: a change that was begun must be reported.
+    /// Does one thing that the machine wants done, if there is one. Cancel safe while the machine wants a look (which may take long), and not
+    /// otherwise: a change that was begun must be reported.
     ///
     /// `clock` counts from any fixed moment.
     pub async fn step(&mut self, clock: &(dyn Fn() -> Duration + Send + Sync)) -> Step {
@@ -87,6 +88,11 @@ impl Driver {
     /// Begins to remove a workload's interface; see [`Dataplane::remove_workload`]. The machine hears of it like of any other change.
     pub fn remove_workload(&mut self, interface: InterfaceName) -> Removal {
         self.dataplane.remove_workload(interface)
+    }
+
+    /// Whether the host forwards IPv6 packets, if that can be told.
+    pub fn forwards_ipv6(&self) -> Option<bool> {
+        self.dataplane.forwards_ipv6()
     }
 
     /// Begins to list connections; see [`Dataplane::connections`].

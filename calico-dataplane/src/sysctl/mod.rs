@@ -41,6 +41,13 @@ impl Settings {
         Ok(Self(directories))
     }
 
+    /// Whether IPv6 packets are forwarded at all; none where that cannot be read.
+    pub(crate) fn forwards_ipv6(&self) -> Option<bool> {
+        let (_, directory) = self.0.iter().find(|(directory, _)| *directory == "net/ipv6/conf")?;
+        let all = file(directory, "all/forwarding", OFlag::O_RDONLY).ok()?;
+        Some(!holds(&all, "0"))
+    }
+
     /// Writes a setting unless it has the value already.
     pub(crate) fn write(&self, setting: &InterfaceSetting) -> Result<(), DataplaneError> {
         let place = place(setting)?;
@@ -119,6 +126,18 @@ mod tests {
     fn entry(path: &'static str) -> Option<String> {
         let setting = InterfaceSetting { interface: "cali.1".parse().unwrap(), path, value: "1".into() };
         place(&setting).ok().map(|place| format!("{} {}", place.directory, place.entry))
+    }
+
+    #[test]
+    fn whether_ipv6_is_forwarded_is_read_in_the_own_namespace() {
+        let work = || {
+            let settings = Settings::open().unwrap();
+            for (value, forwards) in [("0", false), ("1", true), ("0", false)] {
+                std::fs::write("/proc/sys/net/ipv6/conf/all/forwarding", value).unwrap();
+                assert_eq!(settings.forwards_ipv6(), Some(forwards));
+            }
+        };
+        crate::testing::netns::scratch().run(work).unwrap();
     }
 
     #[test]
