@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use calico_cmd::control::{Answer, ErrorCode, Success, Verb};
 use calico_cmd::output::chain;
-use calico_core::net::InterfaceName;
+use calico_core::net::{Cidr, Family, InterfaceName};
 use futures_util::FutureExt;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
@@ -20,12 +20,15 @@ impl Agent {
             Verb::Status => {
                 let mut status = self.state.report(&self.pipeline, self.driver.state(), self.bgp.as_deref(), now);
                 status.notices.extend(self.registration.borrow().clone());
+                status.notices.extend(self.not_forwarded());
                 // A client that has gone away is no concern of ours.
                 let _ = answer.send(Answer::Ok(Success::Status(Box::new(status))));
             }
             Verb::WaitEndpoint { namespace, name, attachment, timeout_ms } => {
                 // The kernel has told of the caller's interface before the caller could ask: it is heard before the answer.
+                // While the host is looked at nothing is told of.
                 if self.deaf.is_none()
+                    && self.state.looking_since.is_none()
                     && let Some(change) = self.driver.next_change().now_or_never()
                 {
                     self.handle_change(change);
@@ -43,6 +46,19 @@ impl Agent {
                 let _ = answer.send(failure(ErrorCode::BadRequest, &text));
             }
         }
+    }
+
+    /// That no packet reaches IPv6 workloads that there are. It is not switched on, as that ends what a host learns from router
+    /// advertisements.
+    fn not_forwarded(&self) -> Option<String> {
+        let mut endpoints = self.pipeline.active().endpoints.values();
+        let is_v6 = |net: &Cidr| net.family() == Family::V6;
+        let wanted = endpoints.any(|endpoint| endpoint.addresses.iter().any(is_v6));
+        (wanted && self.driver.forwards_ipv6() == Some(false)).then(|| {
+            "workloads of this host have IPv6 addresses, but it does not forward IPv6: they are not reached until \
+             net.ipv6.conf.all.forwarding is 1 (where the host learns its routes from router advertisements, with accept_ra 2)"
+                .into()
+        })
     }
 
     /// Removes a workload's interface beside the loop: the kernel takes its time. The reconciler hears of it like of any other change.

@@ -15,6 +15,8 @@ use super::{Agent, DRAIN};
 
 /// First pause after the kernel's notifications failed to be read; it doubles up to the longest.
 pub(super) const FIRST_DEAF: Duration = Duration::from_millis(200);
+/// How often those who wait are looked after while the host is looked at.
+const LOOK_ROUND: Duration = Duration::from_secs(1);
 /// Longest such pause; at its end the whole host is looked at.
 const LONGEST_DEAF: Duration = Duration::from_secs(30);
 
@@ -81,6 +83,24 @@ impl Agent {
         }
     }
 
+    /// One step of the reconciler. While it looks at the host, which takes long where sets are very large, callers are answered.
+    async fn step(&mut self, clock: &(dyn Fn() -> Duration + Send + Sync)) -> Step {
+        if !self.driver.state().wants_look(clock()) {
+            return self.driver.step(clock).await;
+        }
+        self.state.looking_since.get_or_insert_with(Instant::now);
+        let step = loop {
+            tokio::select! {
+                biased;
+                step = self.driver.step(clock) => break step,
+                Some(call) = self.calls.recv() => self.handle_call(call),
+                () = tokio::time::sleep(LOOK_ROUND) => self.look_round(),
+            }
+        };
+        self.state.looking_since = None;
+        step
+    }
+
     /// Does what the reconciler wants done.
     pub(super) async fn carry_out(&mut self) {
         let start = self.state.start;
@@ -88,7 +108,7 @@ impl Agent {
         self.note_drift();
         loop {
             self.note_interfaces();
-            match self.driver.step(&clock).await {
+            match self.step(&clock).await {
                 Step::Idle => {
                     while let Some(object) = self.driver.machine().take_drift() {
                         self.metrics.count_drift(&object);

@@ -48,6 +48,8 @@ pub(super) struct State {
     locked: Option<usize>,
     /// What somebody else keeps changing: a few objects by name, and how many others.
     fought_over: (BTreeSet<Object>, usize),
+    /// What the kernel holds is being read since then.
+    pub(super) looking_since: Option<Instant>,
 }
 
 /// The datastore does not answer, or does not say what changes.
@@ -76,6 +78,7 @@ impl State {
             unavailable: None,
             locked: None,
             fought_over: (BTreeSet::new(), 0),
+            looking_since: None,
         }
     }
 
@@ -233,10 +236,18 @@ impl State {
             diagnostics: faults.chain(pipeline.diagnostics()).collect(),
             endpoint_problems,
             endpoints_with_problems,
-            notices: self.notices(host, bgp),
+            notices: self.notices(host, bgp).into_iter().chain(self.look(now)).collect(),
             bgp: bgp.map(|bgp| bgp.status().peers.iter().map(peer).collect()).unwrap_or_default(),
             bgp_routes: pipeline.bgp_routes(),
         }
+    }
+
+    /// That what the kernel holds is being read: nothing is written meanwhile.
+    fn look(&self, now: Instant) -> Option<String> {
+        let seconds = now.duration_since(self.looking_since?).as_secs();
+        Some(format!(
+            "reading what the kernel holds, for {seconds} s now: what was enforced stays so, and changes wait for it"
+        ))
     }
 
     /// Whether somebody else keeps changing what is ours.
