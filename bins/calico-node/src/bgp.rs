@@ -51,6 +51,17 @@ impl PatientSpeaker {
         }
     }
 
+    /// Peers call at the port that is configured. To listen elsewhere takes another speaker, which begins anew.
+    fn listen_on(&mut self, port: u16) {
+        if self.config.listen.port() == port {
+            return;
+        }
+        info!(from = self.config.listen.port(), to = port, "BGP listens on another port");
+        self.config.listen.set_port(port);
+        self.lost |= self.speaker.take().is_some();
+        self.next_try = Instant::now();
+    }
+
     fn lost(&mut self, error: &BgpError) {
         error!(error = %chain(error), retry_in = ?PAUSE, "BGP speaker stopped; its routes stay");
         self.speaker = None;
@@ -73,6 +84,9 @@ impl BgpBackend for PatientSpeaker {
     async fn apply(&mut self, desired: &DesiredBgp) -> Result<(), BgpError> {
         self.desired = Some(desired.clone());
         self.told = false;
+        if let Some(local) = &desired.local {
+            self.listen_on(local.listen.port);
+        }
         self.tell().await;
         Ok(())
     }

@@ -8,12 +8,9 @@ use calico_core::resource::{Action, Fault, Kind, Resource, Rule};
 use crate::input::Item;
 
 /// Kinds that are checked, stored and shown, and that nothing acts on yet: as `ARCHITECTURE.md` says among the known limits.
-const STORED_ONLY: [Kind; 9] = [
+const STORED_ONLY: [Kind; 6] = [
     Kind::IpReservation,
     Kind::FelixConfiguration,
-    Kind::BgpConfiguration,
-    Kind::BgpPeer,
-    Kind::BgpFilter,
     Kind::IpamConfiguration,
     Kind::CalicoNodeStatus,
     Kind::KubeControllersConfiguration,
@@ -23,13 +20,8 @@ const STORED_ONLY: [Kind; 9] = [
 /// One warning for each of these kinds that nothing acts on.
 pub(crate) fn of_kinds(kinds: impl Iterator<Item = Kind>) -> Vec<String> {
     let idle: BTreeSet<Kind> = kinds.filter(|kind| STORED_ONLY.contains(kind)).collect();
-    // Ranges of services say what must not go in circles; they may cut off whoever is within.
-    let part =
-        |kind| if kind == Kind::BgpConfiguration { " (but for the ranges of services in `default`)" } else { "" };
     idle.into_iter()
-        .map(|kind| {
-            format!("warning: {kind}{}: this version checks and stores it, and nothing acts on it yet", part(kind))
-        })
+        .map(|kind| format!("warning: {kind}: this version checks and stores it, and nothing acts on it yet"))
         .collect()
 }
 

@@ -2,11 +2,13 @@
 
 use core::net::IpAddr;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use calico_core::bgp::{DesiredBgp, DesiredPeer, LocalSpeaker, Originated};
 use calico_core::net::{Cidr, Family};
 
 use super::Speaker;
+use super::hindrance::hindrance;
 use crate::session::graceful_restart::Recovery;
 use crate::session::negotiate::peer_type;
 use crate::session::peer::Peer;
@@ -31,10 +33,12 @@ impl Speaker {
             _ => BTreeMap::new(),
         };
         self.set_originated(if self.local.is_some() { &desired.originated } else { &[] });
+        self.set_export(desired);
         self.set_peers(now, peers);
         if self.recovery == Recovery::NotStarted {
             self.timers.arm(TimerKey::Deferral, now.after(self.config.deferral));
-            self.recovery = Recovery::Waiting(self.peers.keys().copied().collect());
+            let awaited = self.peers.iter().filter(|(_, peer)| hindrance(&peer.desired).is_none());
+            self.recovery = Recovery::Waiting(awaited.map(|(address, _)| *address).collect());
         }
         self.external_peers = self.peers.values().filter(|peer| peer.kind == PeerType::External).count();
         self.settle_if_alone();
@@ -68,12 +72,17 @@ impl Speaker {
         // Upstream's rule compares the addresses as text: the end whose peer is greater waits to be called.
         let waits = local.ipv4.is_some_and(|own| address.to_string() > own.to_string());
         let delay = if waits { self.config.passive_delay } else { core::time::Duration::ZERO };
-        self.peers.insert(address, Peer::new(desired, kind));
+        let hindrance = hindrance(&desired);
+        let is_idle = hindrance.is_some();
+        self.peers.insert(address, Peer { is_idle, last_error: hindrance, ..Peer::new(desired, kind) });
+        self.changed.insert(address);
+        if is_idle {
+            return;
+        }
         if let Recovery::Waiting(peers) = &mut self.recovery {
             peers.insert(address);
         }
         self.timers.arm(TimerKey::Retry(address), now.after(delay));
-        self.changed.insert(address);
     }
 
     fn remove_peer(&mut self, now: Timestamp, address: IpAddr, reason: u8) {
@@ -83,6 +92,22 @@ impl Speaker {
         self.peers.remove(&address);
         self.changed.remove(&address);
         self.done_with(&address);
+    }
+
+    /// What peers may hear is another matter now: every prefix is looked at again, and only what differs is sent.
+    fn set_export(&mut self, desired: &DesiredBgp) {
+        if self.export == desired.export {
+            return;
+        }
+        self.export = Arc::clone(&desired.export);
+        let established: Vec<IpAddr> =
+            self.peers.iter_mut().filter_map(|(address, peer)| peer.established().map(|_| *address)).collect();
+        for address in established {
+            if let Some(peer) = self.peers.get_mut(&address) {
+                self.loc.prefixes().for_each(|prefix| peer.adj_out.touch(prefix));
+            }
+            self.mark_ready(address);
+        }
     }
 
     fn set_originated(&mut self, wanted: &[Originated]) {
@@ -118,5 +143,6 @@ fn same_speaker(old: Option<&LocalSpeaker>, new: Option<&LocalSpeaker>) -> bool 
 }
 
 fn same_session(old: &DesiredPeer, new: &DesiredPeer) -> bool {
-    (old.port, old.as_number, &old.session) == (new.port, new.as_number, &new.session)
+    // Nothing of the policy is carried out on a session yet, so that a change of it can only be a change of what hinders it.
+    (old.port, old.as_number, &old.session, &old.policy) == (new.port, new.as_number, &new.session, &new.policy)
 }

@@ -3,6 +3,7 @@
 mod config;
 mod connect;
 mod desired;
+mod hindrance;
 mod receive;
 mod routes;
 mod transmit;
@@ -12,8 +13,9 @@ mod tests;
 
 use core::net::{IpAddr, Ipv4Addr};
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::sync::Arc;
 
-use calico_core::bgp::LocalSpeaker;
+use calico_core::bgp::{ExportPolicy, LocalSpeaker};
 
 pub use self::config::SpeakerConfig;
 pub use crate::session::connection::ConnectionId;
@@ -108,6 +110,7 @@ pub struct Speaker {
     owners: HashMap<ConnectionId, IpAddr>,
     loc: Loc,
     originated: BTreeSet<calico_core::net::Cidr>,
+    export: Arc<ExportPolicy>,
     attributes: AttributeTable,
     timers: Timers,
     jitter: Jitter,
@@ -132,6 +135,7 @@ impl Speaker {
             owners: HashMap::new(),
             loc: Loc::default(),
             originated: BTreeSet::new(),
+            export: Arc::default(),
             attributes: AttributeTable::default(),
             timers: Timers::default(),
             jitter,

@@ -55,11 +55,11 @@ impl Speaker {
         if !peer.adj_out.has_pending() {
             return false;
         }
-        let exporter = Exporter { as_number: local.as_number, address: own };
+        let exporter = Exporter { as_number: local.as_number, address: own, policy: &self.export };
         let target = ExportTarget { peer: *address, kind: peer.kind };
         let (loc, table) = (&self.loc, &mut self.attributes);
         let context = peer.established().and_then(|known| known.negotiated.as_ref()).map(|known| known.encode);
-        let steps = peer.adj_out.take(QUANTUM, |prefix| exporter.export(loc.best(prefix)?, target, table));
+        let steps = peer.adj_out.take(QUANTUM, |prefix| exporter.export(*prefix, loc.best(prefix)?, target, table));
         encode(steps, context.unwrap_or_default(), into);
         true
     }

@@ -7,8 +7,10 @@
 //! 32 would have it the other way round.) Classes never share a key, so none removes or replaces another's route.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use calico_bgp::{BgpEvent, LearnedRoute};
+use calico_core::bgp::{KernelPolicy, Programming};
 use calico_core::net::Cidr;
 use calico_core::table::{Delta, Route, RouteClass, RouteKey, RouteTableId, RouteTarget};
 
@@ -21,6 +23,7 @@ pub(super) const BLOCK_METRIC: u32 = 2048;
 #[derive(Debug, Default)]
 pub(super) struct BgpRoutes {
     paths: BTreeMap<Cidr, LearnedRoute>,
+    policy: Arc<KernelPolicy>,
 }
 
 impl BgpRoutes {
@@ -29,7 +32,9 @@ impl BgpRoutes {
         match event {
             BgpEvent::RouteSet(path) => {
                 self.paths.insert(path.prefix, *path);
-                delta.routes_set.push(route(path));
+                if is_programmed(&self.policy, path) {
+                    delta.routes_set.push(route(path));
+                }
             }
             BgpEvent::RouteRemoved(prefix) if self.paths.remove(prefix).is_some() => {
                 delta.routes_removed.push(key(*prefix));
@@ -40,10 +45,31 @@ impl BgpRoutes {
         }
     }
 
+    /// From now on, this decides which paths become routes.
+    pub(super) fn set_policy(&mut self, policy: &Arc<KernelPolicy>, delta: &mut Delta) {
+        let former = core::mem::replace(&mut self.policy, Arc::clone(policy));
+        if former == *policy {
+            return;
+        }
+        for path in self.paths.values() {
+            match (is_programmed(&former, path), is_programmed(policy, path)) {
+                (false, true) => delta.routes_set.push(route(path)),
+                (true, false) => delta.routes_removed.push(key(path.prefix)),
+                _ => {}
+            }
+        }
+    }
+
     /// Routes in use.
     pub(super) fn len(&self) -> usize {
         self.paths.len()
     }
+}
+
+/// All but services', which each node answers itself. Pools with tunnels, and nodes that are reached through WireGuard, are here like
+/// others: there are no such devices yet.
+fn is_programmed(policy: &KernelPolicy, path: &LearnedRoute) -> bool {
+    !matches!(policy.decide(path.prefix, path.next_hop), Programming::Service(_))
 }
 
 const fn key(dest: Cidr) -> RouteKey {
@@ -77,5 +103,25 @@ mod tests {
         routes.handle(&BgpEvent::RouteRemoved(path("192.0.2.2").prefix), &mut delta);
         assert_eq!(delta.routes_removed.len(), 1);
         assert_eq!(routes.len(), 0);
+    }
+
+    #[test]
+    fn services_are_answered_here() {
+        let path = LearnedRoute {
+            prefix: "10.96.0.0/12".parse().unwrap(),
+            next_hop: "192.0.2.1".parse().unwrap(),
+            peer: "192.0.2.1".parse().unwrap(),
+        };
+        let services = Arc::new(KernelPolicy { rejected: vec![path.prefix], ..KernelPolicy::default() });
+        let (mut routes, mut delta) = (BgpRoutes::default(), Delta::default());
+        routes.handle(&BgpEvent::RouteSet(path), &mut delta);
+        assert_eq!(delta.routes_set.len(), 1);
+        routes.set_policy(&services, &mut delta);
+        assert_eq!(delta.routes_removed, [key(path.prefix)]);
+        let mut delta = Delta::default();
+        routes.handle(&BgpEvent::RouteSet(path), &mut delta);
+        assert!(delta.is_empty(), "{delta:?}");
+        routes.set_policy(&Arc::default(), &mut delta);
+        assert_eq!(delta.routes_set.len(), 1);
     }
 }

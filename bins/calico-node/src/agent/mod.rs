@@ -265,6 +265,8 @@ fn scopes(node: &str) -> Vec<Scope> {
         Kind::GlobalNetworkSet,
         Kind::HostEndpoint,
         Kind::BgpConfiguration,
+        Kind::BgpPeer,
+        Kind::BgpFilter,
         Kind::ClusterInformation,
     ];
     let own_blocks = Scope::AffinitiesOf(AffinityOwner::Host(node.into()));

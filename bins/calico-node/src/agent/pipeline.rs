@@ -93,6 +93,7 @@ impl Pipeline {
         }
         self.follow_blocks(&mut changes.delta);
         let desired = self.topology.desired();
+        self.bgp_routes.set_policy(&desired.kernel, &mut changes.delta);
         if desired != self.desired_bgp {
             self.desired_bgp = desired.clone();
             changes.bgp = Some(desired);
@@ -178,7 +179,8 @@ impl Pipeline {
     }
 
     pub(super) fn diagnostics(&self) -> impl Iterator<Item = String> + '_ {
-        self.graph.diagnostics().map(|(key, problem)| format!("{key}: {problem}"))
+        let of_bgp = self.topology.diagnostics().into_iter().map(|(key, problem)| format!("{key}: {problem}"));
+        self.graph.diagnostics().map(|(key, problem)| format!("{key}: {problem}")).chain(of_bgp)
     }
 
     /// What is not as written, by endpoint, and of how many endpoints. Faults are of objects that could not be read.

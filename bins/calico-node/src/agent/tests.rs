@@ -574,8 +574,6 @@ fn what_is_followed_is_what_is_used() {
         Kind::IpamConfig,
         Kind::IpReservation,
         Kind::IpamConfiguration,
-        Kind::BgpPeer,
-        Kind::BgpFilter,
         Kind::FelixConfiguration,
         Kind::KubeControllersConfiguration,
         Kind::CalicoNodeStatus,
