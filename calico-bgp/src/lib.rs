@@ -7,6 +7,7 @@
 //! | another daemon behind the same seam | implement [`BgpBackend`], run the conformance suite (feature `testing`) |
 //! | the protocol in your own event loop | [`Speaker`]: bytes, connections and time in; bytes, routes and deadlines out |
 //! | only the messages | [`wire`] |
+//! | a dead path noticed in a fraction of a second | [`bfd`] |
 //!
 //! ```text
 //! DesiredBgp ─▶ BgpBackend ─▶ runtime (sockets, clock; feature tokio)
@@ -40,6 +41,7 @@
 //! [`DesiredBgp`]: calico_core::bgp::DesiredBgp
 
 mod backend;
+pub mod bfd;
 mod rib;
 #[cfg(feature = "tokio")]
 mod runtime;

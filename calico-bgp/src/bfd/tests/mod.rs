@@ -1,0 +1,3 @@
+mod machine;
+mod properties;
+mod simulation;
