@@ -2,6 +2,8 @@
 #![expect(clippy::disallowed_methods, reason = "tests on real sockets and daemons have real time and threads")]
 
 #[cfg(test)]
+mod bfd;
+#[cfg(test)]
 mod bird;
 mod native;
 #[cfg(test)]
