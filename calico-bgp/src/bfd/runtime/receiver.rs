@@ -135,7 +135,7 @@ fn open(address: SocketAddr) -> io::Result<UdpSocket> {
     UdpSocket::from_std(socket.into())
 }
 
-fn read(socket: &UdpSocket, kind: Kind, control: &mut Vec<u8>, take: &mut impl FnMut(&Received<'_>)) -> io::Result<()> {
+fn read(socket: &UdpSocket, kind: Kind, control: &mut [u8], take: &mut impl FnMut(&Received<'_>)) -> io::Result<()> {
     let mut buffer = [0; BUFFER];
     let mut parts = [IoSliceMut::new(&mut buffer)];
     let message = recvmsg::<SockaddrStorage>(socket.as_raw_fd(), &mut parts, Some(control), MsgFlags::MSG_DONTWAIT)?;
