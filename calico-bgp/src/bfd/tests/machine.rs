@@ -252,3 +252,16 @@ fn nothing_grows_with_what_strangers_send() {
     assert_eq!((status.sessions.len(), status.discarded.len()), (1, 1));
     assert_eq!((sent(&mut bfd), events(&mut bfd)), (vec![], vec![]));
 }
+
+#[test]
+fn packets_become_rarer_only_once_the_neighbour_has_agreed() {
+    let mut bfd = up();
+    bfd.set_peers(at(110), &[peer(A, B, parameters(500, 500, 3))]);
+    let packets = sent(&mut bfd);
+    assert!(matches!(packets[..], [ControlPacket { poll: true, desired_min_tx: 500_000, .. }]), "{packets:?}");
+    let interval = |bfd: &Bfd| bfd.status().sessions[0].transmit_interval;
+    assert_eq!(interval(&bfd), Some(Duration::from_millis(50)));
+    let answer = ControlPacket { answer: true, ..to_us(&bfd, State::Up) };
+    hear(&mut bfd, 111, answer);
+    assert_eq!(interval(&bfd), Some(Duration::from_millis(500)));
+}
