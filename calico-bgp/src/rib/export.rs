@@ -159,11 +159,15 @@ mod tests {
     #[test]
     fn originated_routes_lead_to_us() {
         let mut table = AttributeTable::default();
-        let internal = us(&ExportPolicy::default()).export(prefix(), Best::Originated, to(PeerType::Internal), &mut table).unwrap();
+        let internal = us(&ExportPolicy::default())
+            .export(prefix(), Best::Originated, to(PeerType::Internal), &mut table)
+            .unwrap();
         assert_eq!(internal.next_hop, us(&ExportPolicy::default()).address);
         assert_eq!(internal.attributes.local_pref, Some(2_147_482_623));
         assert!(internal.attributes.as_path.is_empty());
-        let external = us(&ExportPolicy::default()).export(prefix(), Best::Originated, to(PeerType::External), &mut table).unwrap();
+        let external = us(&ExportPolicy::default())
+            .export(prefix(), Best::Originated, to(PeerType::External), &mut table)
+            .unwrap();
         assert_eq!(external.attributes.local_pref, None);
         assert_eq!(external.attributes.as_path.systems(), [us(&ExportPolicy::default()).as_number]);
     }
@@ -171,7 +175,8 @@ mod tests {
     #[test]
     fn what_goes_where() {
         let mut table = AttributeTable::default();
-        let mut exported = |path: &Path, kind| us(&ExportPolicy::default()).export(prefix(), Best::Path(path), to(kind), &mut table);
+        let mut exported =
+            |path: &Path, kind| us(&ExportPolicy::default()).export(prefix(), Best::Path(path), to(kind), &mut table);
         let internal = from(PeerType::Internal, PathAttributes { med: Some(5), ..PathAttributes::default() });
         assert_eq!(exported(&internal, PeerType::Internal), None, "full mesh");
         let sent = exported(&internal, PeerType::External).unwrap();
@@ -192,7 +197,10 @@ mod tests {
     fn nothing_goes_back_to_where_it_came_from() {
         let path = from(PeerType::External, PathAttributes::default());
         let back = ExportTarget { peer: path.source.peer, kind: PeerType::External };
-        assert_eq!(us(&ExportPolicy::default()).export(prefix(), Best::Path(&path), back, &mut AttributeTable::default()), None);
+        assert_eq!(
+            us(&ExportPolicy::default()).export(prefix(), Best::Path(&path), back, &mut AttributeTable::default()),
+            None
+        );
     }
 
     #[test]

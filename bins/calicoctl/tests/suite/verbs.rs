@@ -443,24 +443,24 @@ fn identity_stays_with_the_object_and_its_cluster() {
 #[test]
 fn kinds_that_nothing_acts_on_are_named_once() {
     let cluster = cluster();
-    let peer = |name: &str| {
+    let reservation = |name: &str| {
         format!(
-            "apiVersion: projectcalico.org/v3\nkind: BGPPeer\nmetadata: {{name: {name}}}\nspec: {{peerIP: 10.0.0.9, asNumber: 1}}\n---\n"
+            "apiVersion: projectcalico.org/v3\nkind: IPReservation\nmetadata: {{name: {name}}}\nspec: {{reservedCIDRs: [10.0.0.9/32]}}\n---\n"
         )
     };
-    let warning = "warning: BGPPeer: this version checks and stores it, and nothing acts on it yet\n";
+    let warning = "warning: IPReservation: this version checks and stores it, and nothing acts on it yet\n";
     for (line, stdin) in [
-        ("validate -f -", peer("a") + &peer("b")),
-        ("apply --dry-run -f -", peer("a") + &peer("b")),
-        ("apply -f -", peer("a") + &peer("b") + &policy("c", "{}")),
-        ("replace -f -", peer("a")),
-        ("label bgppeer a x=y", String::new()),
-        ("patch bgppeer a -p {}", String::new()),
+        ("validate -f -", reservation("a") + &reservation("b")),
+        ("apply --dry-run -f -", reservation("a") + &reservation("b")),
+        ("apply -f -", reservation("a") + &reservation("b") + &policy("c", "{}")),
+        ("replace -f -", reservation("a")),
+        ("label ipreservation a x=y", String::new()),
+        ("patch ipreservation a -p {}", String::new()),
     ] {
         let run = cluster.type_in(line, &stdin);
         assert_eq!((run.code, run.stderr.as_str()), (0, warning), "{line}: {run:?}");
     }
-    for line in ["get bgppeers -o json", "delete bgppeer a"] {
+    for line in ["get ipreservations -o json", "delete ipreservation a"] {
         assert_eq!(cluster.type_in(line, "").stderr, "", "{line}");
     }
 }
