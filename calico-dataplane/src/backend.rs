@@ -30,7 +30,8 @@ use crate::{DataplaneError, TokenBucket};
 /// - Carrying out a delta twice is harmless: what exists already with the same content, and the absence of what is to be removed,
 ///   are no errors.
 /// - Nothing is flushed on start, on exit or on drop.
-/// - [`next_change`](Dataplane::next_change) never reports our own writes as changes. What it says of an object is no older than the
+/// - [`next_change`](Dataplane::next_change) never reports our own writes as changes, but that it may say of a neighbour that was removed
+///   that it is gone (Linux tells that in nobody's name). What it says of an object is no older than the
 ///   call, so a write that comes after it is not contradicted.
 /// - [`remove_workload`](Dataplane::remove_workload) begins at once and holds nothing of the dataplane: what it gives may be awaited
 ///   beside other calls, by any task. Both ends are gone when it is ready. Absence is success, and so is an interface that is no

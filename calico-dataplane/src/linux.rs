@@ -14,6 +14,7 @@ use tokio::task::JoinHandle;
 use crate::conntrack::Connections;
 use crate::conntrack::beside::Beside;
 use crate::netlink::Routing;
+use crate::netlink::carried::Carried;
 use crate::netlink::monitor::{Monitor, News};
 use crate::netns::{Netns, NetnsError};
 use crate::nftables::{self, Ruleset};
@@ -122,13 +123,26 @@ impl LinuxDataplane {
         if self.reading.is_none() && Handle::try_current().is_err() {
             return locked(&ruleset).list();
         }
-        let reading = self.reading.get_or_insert_with(|| tokio::task::spawn_blocking(move || locked(&ruleset).list()));
+        let reading = self.reading.get_or_insert_with(|| {
+            let carried = Carried::take();
+            tokio::task::spawn_blocking(move || {
+                carried.put();
+                let listing = locked(&ruleset).list();
+                (listing, Carried::take())
+            })
+        });
         let outcome = reading.await;
         self.reading = None;
-        outcome.unwrap_or_else(|ended| {
-            let (operation, object) = ("read", "the tables".into());
-            Err(DataplaneError::Kernel { operation, object, source: io::Error::other(ended) })
-        })
+        match outcome {
+            Ok((listing, carried)) => {
+                carried.put();
+                listing
+            }
+            Err(ended) => {
+                let (operation, object) = ("read", "the tables".into());
+                Err(DataplaneError::Kernel { operation, object, source: io::Error::other(ended) })
+            }
+        }
     }
 }
 
@@ -214,7 +228,7 @@ impl Dataplane for LinuxDataplane {
     }
 }
 
-type Reading = JoinHandle<Result<nftables::Listing, DataplaneError>>;
+type Reading = JoinHandle<(Result<nftables::Listing, DataplaneError>, Carried)>;
 
 /// A panic in the middle of a look leaves nothing that the next does not read anew.
 fn locked(ruleset: &Mutex<Ruleset>) -> MutexGuard<'_, Ruleset> {

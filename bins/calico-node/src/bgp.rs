@@ -117,8 +117,12 @@ impl BgpBackend for PatientSpeaker {
 
 #[cfg(test)]
 mod tests {
+    use std::net::Ipv4Addr;
+
     use super::*;
     use calico_bgp::SpeakerConfig;
+    use calico_core::bgp::LocalSpeaker;
+    use calico_core::net::AsNumber;
     use calico_datastore::testing::free_address;
 
     #[tokio::test(start_paused = true)]
@@ -158,5 +162,20 @@ mod tests {
         patient.lost(&BgpError::Stopped);
         assert_eq!(patient.next_event().await.unwrap(), BgpEvent::Restarted);
         assert_eq!(patient.next_event().await.unwrap(), BgpEvent::Settled);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn another_port_is_listened_on_by_a_speaker_that_begins_anew() {
+        let listen = free_address();
+        let mut patient = PatientSpeaker::start(NativeConfig { listen, speaker: SpeakerConfig::default() });
+        patient.apply(&DesiredBgp::default()).await.unwrap();
+        assert_eq!(patient.next_event().await.unwrap(), BgpEvent::Settled);
+        let other = free_address();
+        let mut local = LocalSpeaker::new("a", AsNumber::DEFAULT, Ipv4Addr::LOCALHOST);
+        local.listen.port = other.port();
+        patient.apply(&DesiredBgp { local: Some(local), ..DesiredBgp::default() }).await.unwrap();
+        assert_eq!(patient.next_event().await.unwrap(), BgpEvent::Restarted);
+        assert_eq!(patient.next_event().await.unwrap(), BgpEvent::Settled);
+        assert!(std::net::TcpListener::bind((listen.ip(), other.port())).is_err(), "it listens there");
     }
 }

@@ -10,10 +10,14 @@ pub(crate) fn of_writing(kinds: impl Iterator<Item = Kind>) -> Vec<usize> {
     places.into_iter().map(|(_, place)| place).collect()
 }
 
-/// The reverse, for deleting: what comes last is often part of what came first, and goes with that (endpoints with their node).
+/// The reverse, for deleting: what comes last is often part of what came first, and goes with that (endpoints with their node). Those of one
+/// kind go as they come.
 pub(crate) fn of_deleting(kinds: impl Iterator<Item = Kind>) -> Vec<usize> {
-    let mut places = of_writing(kinds);
-    places.reverse();
+    let kinds: Vec<Kind> = kinds.collect();
+    let mut places = of_writing(kinds.iter().copied());
+    if kinds.windows(2).any(|pair| pair.first() != pair.last()) {
+        places.reverse();
+    }
     places
 }
 
@@ -38,6 +42,7 @@ mod tests {
         let kinds = [Kind::NetworkPolicy, Kind::Tier, Kind::IpPool, Kind::Tier];
         assert_eq!(of_writing(kinds.into_iter()), [1, 3, 0, 2]);
         assert_eq!(of_deleting(kinds.into_iter()), [2, 0, 3, 1]);
+        assert_eq!(of_deleting([Kind::Tier; 3].into_iter()), [0, 1, 2]);
         assert_eq!(by_place(&[1, 3, 0, 2], vec!["b", "d", "a", "c"]), ["a", "b", "c", "d"]);
     }
 }

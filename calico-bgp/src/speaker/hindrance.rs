@@ -27,3 +27,55 @@ pub(super) fn hindrance(peer: &DesiredPeer) -> Option<String> {
     let missing: Vec<&str> = wanted.iter().filter(|(_, wanted)| *wanted).map(|(what, _)| *what).collect();
     (!missing.is_empty()).then(|| format!("this version cannot do it with: {}", missing.join(", ")))
 }
+
+#[cfg(test)]
+mod tests {
+    use core::net::{IpAddr, Ipv4Addr};
+    use std::sync::Arc;
+
+    use calico_core::bgp::{DesiredBgp, Filter, LocalSpeaker, PeerKind, PeerPolicy, Secret};
+    use calico_core::net::AsNumber;
+
+    use super::*;
+    use crate::{Action, BgpEvent, SessionState, Speaker, SpeakerConfig, Timestamp};
+
+    const PEER: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2));
+
+    fn peer(change: impl Fn(&mut SessionParameters, &mut PeerPolicy)) -> DesiredPeer {
+        let mut peer = DesiredPeer::new(PEER, AsNumber::DEFAULT, PeerKind::Global, "tor");
+        change(&mut peer.session, &mut peer.policy);
+        peer
+    }
+
+    /// Rather than without its password or its filters, a session is not made; nobody waits for it, and it comes up when nothing is in its way.
+    #[test]
+    fn what_cannot_be_done_keeps_a_session_down() {
+        let key = Secret::new("key".into()).unwrap();
+        let rows: [(&str, DesiredPeer); 4] = [
+            ("a password", peer(|session, _| session.password = Password::Key(key.clone()))),
+            ("no such secret", peer(|session, _| session.password = Password::Missing("no such secret".into()))),
+            ("filters", peer(|_, policy| policy.filters = vec![Arc::new(Filter::default())])),
+            ("TTL security", peer(|session, _| session.ttl_security = Some(1))),
+        ];
+        for (reason, hindered) in rows {
+            let local = LocalSpeaker::new("us", AsNumber::DEFAULT, Ipv4Addr::new(10, 0, 0, 1));
+            let mut desired = DesiredBgp { local: Some(local), peers: vec![hindered], ..DesiredBgp::default() };
+            let mut speaker = Speaker::new(SpeakerConfig::default());
+            speaker.set_desired(Timestamp::ZERO, &desired);
+            let later = Timestamp::ZERO.after(core::time::Duration::from_secs(3600));
+            speaker.handle_timeout(later);
+            assert_eq!(speaker.poll_action(), None, "{reason}");
+            assert_eq!(speaker.handle_accepted(later, PEER), None, "{reason}");
+            let status = speaker.status();
+            let [known] = status.peers.as_slice() else { panic!("one peer") };
+            assert_eq!(known.state, SessionState::Idle);
+            assert!(known.last_error.as_ref().is_some_and(|error| error.contains(reason)), "{known:?}");
+            let events: Vec<BgpEvent> = core::iter::from_fn(|| speaker.poll_event()).collect();
+            assert_eq!(events.last(), Some(&BgpEvent::Settled), "{reason}");
+            desired.peers = vec![peer(|_, _| ())];
+            speaker.set_desired(later, &desired);
+            speaker.handle_timeout(later.after(SpeakerConfig::default().passive_delay));
+            assert!(matches!(speaker.poll_action(), Some(Action::Connect { .. })), "{reason}");
+        }
+    }
+}

@@ -42,6 +42,26 @@ pub fn record_listed() -> Vec<String> {
     LISTED.replace(Some(Vec::new())).unwrap_or_default()
 }
 
+/// All of a thread's, to go on in another one.
+#[derive(Debug)]
+pub(crate) struct Planted {
+    plan: Option<Fault>,
+    requests: usize,
+    listed: Option<Vec<String>>,
+}
+
+impl Planted {
+    pub(crate) fn take() -> Self {
+        Self { plan: PLAN.take(), requests: REQUESTS.take(), listed: LISTED.take() }
+    }
+
+    pub(crate) fn put(self) {
+        PLAN.set(self.plan);
+        REQUESTS.set(self.requests);
+        LISTED.set(self.listed);
+    }
+}
+
 /// Takes note of a request for a list.
 pub(crate) fn listed(kind: u16, body: &[u8]) {
     let of_nf_tables = [GET_RULE, GET_ELEMENT].contains(&kind);

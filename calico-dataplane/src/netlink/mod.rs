@@ -5,6 +5,7 @@
 
 pub(crate) mod address;
 pub(crate) mod batch;
+pub(crate) mod carried;
 #[cfg(any(test, feature = "testing"))]
 pub(crate) mod faults;
 mod index;

@@ -287,7 +287,7 @@ async fn bandwidths_are_kept_by_device(dataplane: &mut dyn Dataplane, workload: 
             assert_eq!(observe(dataplane).await.shapings, expected);
         }
     }
-    let polled = poll_next(dataplane);
+    let polled = poll_news(dataplane);
     assert!(polled.is_pending(), "our own write came back as {polled:?}");
 }
 
@@ -346,7 +346,7 @@ async fn own_writes_are_no_news(dataplane: &mut dyn Dataplane) {
     while poll_next(dataplane).is_ready() {}
     complete(&dataplane.apply(&sample::delta()).await);
     complete(&dataplane.apply(&sample::removal()).await);
-    let polled = poll_next(dataplane);
+    let polled = poll_news(dataplane);
     assert!(polled.is_pending(), "our own write came back as {polled:?}");
 }
 
@@ -386,6 +386,16 @@ async fn workloads_are_removed(dataplane: &mut dyn Dataplane, workload: Interfac
 
 fn poll_next(dataplane: &mut dyn Dataplane) -> Poll<Result<HostChange, DataplaneError>> {
     pin!(dataplane.next_change()).poll(&mut Context::from_waker(Waker::noop()))
+}
+
+/// The same, but that a neighbour that was removed is gone, which may be told.
+fn poll_news(dataplane: &mut dyn Dataplane) -> Poll<Result<HostChange, DataplaneError>> {
+    loop {
+        match poll_next(dataplane) {
+            Poll::Ready(Ok(HostChange::Neighbor { present: false, .. })) => {}
+            polled => return polled,
+        }
+    }
 }
 
 async fn observe(dataplane: &mut dyn Dataplane) -> Observed {
