@@ -31,7 +31,7 @@ use crate::{DataplaneError, TokenBucket};
 ///   are no errors.
 /// - Nothing is flushed on start, on exit or on drop.
 /// - [`next_change`](Dataplane::next_change) never reports our own writes as changes, but that it may say of a neighbour that was removed
-///   that it is gone (Linux tells that in nobody's name). What it says of an object is no older than the
+///   that it is gone, and of a limit that was removed that it is to be looked at (Linux tells both in nobody's name). What it says of an object is no older than the
 ///   call, so a write that comes after it is not contradicted.
 /// - [`remove_workload`](Dataplane::remove_workload) begins at once and holds nothing of the dataplane: what it gives may be awaited
 ///   beside other calls, by any task. Both ends are gone when it is ready. Absence is success, and so is an interface that is no

@@ -388,11 +388,11 @@ fn poll_next(dataplane: &mut dyn Dataplane) -> Poll<Result<HostChange, Dataplane
     pin!(dataplane.next_change()).poll(&mut Context::from_waker(Waker::noop()))
 }
 
-/// The same, but that a neighbour that was removed is gone, which may be told.
+/// The same, but for what may be told after a write of our own: that a neighbour is gone, and that limits are to be looked at.
 fn poll_news(dataplane: &mut dyn Dataplane) -> Poll<Result<HostChange, DataplaneError>> {
     loop {
         match poll_next(dataplane) {
-            Poll::Ready(Ok(HostChange::Neighbor { present: false, .. })) => {}
+            Poll::Ready(Ok(HostChange::Neighbor { present: false, .. } | HostChange::Shaping { .. })) => {}
             polled => return polled,
         }
     }
