@@ -58,7 +58,7 @@
 //!
 //! An IP set becomes up to four kernel sets: hosts (a hash, 75–100 ns) and prefixes (an interval tree) for each family, each while it has
 //! members (`set`). A rule that wants a member is written once for each that exists, a rule that wants a non-member tests all of them. The kernel
-//! looks sets up by name, one after the other, for each rule that looks into one: with all parts, reading names was 39 % of a cold start.
+//! looks sets up by name, one after the other, for each rule that looks into one: with all parts, a cold start took nearly four times as long.
 //! The price is that the first member of a part, and the last, rewrite the chains that refer to the set; of IPv4 hosts, whose numbers
 //! pass through zero most often, the part always exists.
 
