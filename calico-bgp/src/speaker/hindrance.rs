@@ -3,7 +3,7 @@
 //! To make the session without it would be worse: without its password anybody may speak, without its filters routes pass that were
 //! refused. What only tunes a session (timers, several paths, BFD) is left out instead.
 
-use calico_core::bgp::{DesiredPeer, NextHop, Password, SessionParameters, Source};
+use calico_core::bgp::{DesiredPeer, Families, NextHop, Password, SessionParameters, Source};
 
 /// Why a session stays down; none if it can be had as it is wanted.
 pub(super) fn hindrance(peer: &DesiredPeer) -> Option<String> {
@@ -15,7 +15,7 @@ pub(super) fn hindrance(peer: &DesiredPeer) -> Option<String> {
         ("a password", *password != Password::None),
         ("TTL security", ttl_security.is_some()),
         ("an AS number of its own", local_as.is_some()),
-        ("IPv6", families.ipv6 || !families.ipv4),
+        ("IPv6", *families != Families::IPV4),
         ("another source address than the node's", *source != Source::Node),
         ("a role", role.is_some()),
         ("a gateway", gateway.is_some()),

@@ -40,8 +40,9 @@ pub use attribute::{
     Aggregator, Aigp, AsPath, AttributeFault, Extra, ExtraAttributes, FaultReason, Origin, OtherAttribute, Partial,
     PathAttributes, Treatment,
 };
+pub use calico_core::bgp::{Families, Role};
 pub use capability::{Capability, GracefulRestart, GracefulRestartFamily};
-pub use context::{DecodeContext, EncodeContext, Families, agree};
+pub use context::{DecodeContext, EncodeContext, agree};
 pub use error::WireError;
 pub use family::AddressFamily;
 pub use framer::Framer;

@@ -6,11 +6,11 @@ use std::collections::BTreeSet;
 use calico_core::net::AsNumber;
 
 use super::capability::{
-    AddPathMode, ExtendedNextHop, Fqdn, GracefulRestart, LongLivedGracefulRestart, Role, SoftwareVersion,
+    AddPathMode, ExtendedNextHop, Fqdn, GracefulRestart, LongLivedGracefulRestart, SoftwareVersion,
 };
 use super::header::{MessageKind, frame};
 use super::reader::Reader;
-use super::{AS_TRANS, AddressFamily, Capability, Families, WireError};
+use super::{AS_TRANS, AddressFamily, Capability, Families, Role, WireError};
 
 const VERSION: u8 = 4;
 const CAPABILITIES: u8 = 2;

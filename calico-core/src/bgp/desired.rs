@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use core::time::Duration;
 
-use super::{ExportPolicy, Filter, KernelPolicy, Secret};
+use super::{ExportPolicy, Families, Filter, KernelPolicy, Secret};
 use crate::net::{AsNumber, Cidr, Family, InterfaceName};
 
 /// Port of BGP (RFC 4271).
@@ -197,16 +197,6 @@ pub enum PeerKind {
     LocalWorkload,
 }
 
-/// Families of a session.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[expect(clippy::exhaustive_structs, reason = "the two families")]
-pub struct Families {
-    /// IPv4 unicast.
-    pub ipv4: bool,
-    /// IPv6 unicast.
-    pub ipv6: bool,
-}
-
 /// Address that a session comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[expect(clippy::exhaustive_enums, reason = "upstream's two, and one for embedders")]
@@ -257,8 +247,8 @@ pub enum NextHop {
 }
 
 /// Role of this end of a session (RFC 9234).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-#[expect(clippy::exhaustive_enums, reason = "the roles of RFC 9234")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[expect(clippy::exhaustive_enums, reason = "the roles of RFC 9234 section 4.1")]
 pub enum Role {
     /// Provider of the peer.
     Provider,
@@ -295,7 +285,10 @@ impl DesiredPeer {
             as_number,
             kind,
             name: name.into(),
-            session: SessionParameters { families: Families::of(Family::of(address)), ..SessionParameters::default() },
+            session: SessionParameters {
+                families: Families::only(Family::of(address)),
+                ..SessionParameters::default()
+            },
             policy: PeerPolicy::default(),
         }
     }
@@ -305,7 +298,7 @@ impl Default for SessionParameters {
     fn default() -> Self {
         Self {
             local_as: None,
-            families: Families { ipv4: true, ipv6: false },
+            families: Families::IPV4,
             source: Source::Node,
             passive: false,
             password: Password::None,
@@ -353,18 +346,17 @@ impl Default for Listen {
     }
 }
 
-impl Families {
-    /// One family.
-    pub const fn of(family: Family) -> Self {
-        Self { ipv4: matches!(family, Family::V4), ipv6: matches!(family, Family::V6) }
-    }
-
-    /// Whether a family is among them.
-    pub const fn contains(self, family: Family) -> bool {
-        match family {
-            Family::V4 => self.ipv4,
-            Family::V6 => self.ipv6,
-        }
+impl Role {
+    /// Whether two ends fit together (RFC 9234 section 4.2).
+    pub const fn fits(self, other: Self) -> bool {
+        matches!(
+            (self, other),
+            (Self::Provider, Self::Customer)
+                | (Self::Customer, Self::Provider)
+                | (Self::RouteServer, Self::RouteServerClient)
+                | (Self::RouteServerClient, Self::RouteServer)
+                | (Self::Peer, Self::Peer)
+        )
     }
 }
 

@@ -5,6 +5,7 @@
 
 mod community;
 mod desired;
+mod families;
 mod filter;
 mod policy;
 mod secret;
@@ -12,9 +13,10 @@ mod topology;
 
 pub use community::{Community, CommunityError};
 pub use desired::{
-    AddPath, BGP_PORT, Bfd, DesiredBgp, DesiredPeer, DynamicPeers, Families, Listen, LocalSpeaker, NextHop, Origin,
-    Originated, Password, PeerId, PeerKind, PeerPolicy, Role, SessionParameters, Source,
+    AddPath, BGP_PORT, Bfd, DesiredBgp, DesiredPeer, DynamicPeers, Listen, LocalSpeaker, NextHop, Origin, Originated,
+    Password, PeerId, PeerKind, PeerPolicy, Role, SessionParameters, Source,
 };
+pub use families::Families;
 pub use filter::{
     ByFamily, Filter, FilterOperation, FilterRule, InterfaceMatch, NORMAL_PRIORITY, PRIORITY_SUM, PrefixMatch,
     PrefixOperator, RouteDirection, RouteView, SessionKind, first_match,

@@ -13,8 +13,8 @@ pub use graceful_restart::{
     GracefulRestart, GracefulRestartFamily, LongLivedGracefulRestart, LongLivedGracefulRestartFamily,
 };
 pub use identity::{Fqdn, SoftwareVersion};
-pub use role::Role;
 
+use calico_core::bgp::Role;
 use calico_core::net::AsNumber;
 
 use super::AddressFamily;
@@ -90,7 +90,7 @@ impl Capability {
             code::ROUTE_REFRESH => value.is_empty().then_some(Self::RouteRefresh),
             code::EXTENDED_NEXT_HOP => decode_extended_next_hop(value).map(Self::ExtendedNextHop),
             code::EXTENDED_MESSAGE => value.is_empty().then_some(Self::ExtendedMessage),
-            code::ROLE => Role::decode(value).map(Self::Role),
+            code::ROLE => role::decode(value).map(Self::Role),
             code::GRACEFUL_RESTART => GracefulRestart::decode(value).map(Self::GracefulRestart),
             code::FOUR_OCTET_AS => decode_as(value),
             code::ADD_PATH => AddPath::decode_all(value).map(Self::AddPath),
@@ -115,7 +115,7 @@ impl Capability {
             Self::RouteRefresh => (code::ROUTE_REFRESH, Vec::new()),
             Self::ExtendedNextHop(rows) => (code::EXTENDED_NEXT_HOP, encode_extended_next_hop(rows)),
             Self::ExtendedMessage => (code::EXTENDED_MESSAGE, Vec::new()),
-            Self::Role(role) => (code::ROLE, vec![role.code()]),
+            Self::Role(role) => (code::ROLE, vec![role::encode(*role)]),
             Self::GracefulRestart(restart) => (code::GRACEFUL_RESTART, restart.encode()),
             Self::FourOctetAs(number) => (code::FOUR_OCTET_AS, number.value().to_be_bytes().to_vec()),
             Self::AddPath(rows) => (code::ADD_PATH, AddPath::encode_all(rows)),

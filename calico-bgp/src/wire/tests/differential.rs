@@ -19,8 +19,9 @@ use proptest::prelude::*;
 
 use super::properties::{attributes, next_hop, routes, sayable};
 use crate::testing::codec_variants;
+use crate::wire::Role;
 use crate::wire::capability::{
-    AddPath, AddPathMode, ExtendedNextHop, Fqdn, LongLivedGracefulRestart, LongLivedGracefulRestartFamily, Role,
+    AddPath, AddPathMode, ExtendedNextHop, Fqdn, LongLivedGracefulRestart, LongLivedGracefulRestartFamily,
 };
 use crate::wire::update::{encode_announcements, encode_withdrawals};
 use crate::wire::{

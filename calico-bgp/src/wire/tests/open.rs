@@ -2,8 +2,9 @@ use core::net::Ipv4Addr;
 
 use calico_core::net::AsNumber;
 
+use crate::wire::Role;
 use crate::wire::capability::{
-    AddPath, AddPathMode, ExtendedNextHop, LongLivedGracefulRestart, LongLivedGracefulRestartFamily, Role,
+    AddPath, AddPathMode, ExtendedNextHop, LongLivedGracefulRestart, LongLivedGracefulRestartFamily,
 };
 use crate::wire::{
     AddressFamily, Capability, Families, GracefulRestart, GracefulRestartFamily, Notification, Open, WireError,
