@@ -274,8 +274,12 @@ mod tests {
                 let added = vec![member([addr(&format!("10.8.8.{number}"))])];
                 let elements =
                     vec![ElementDelta { set: set_name("hosts4"), removed: Vec::new(), added: added.clone() }];
-                // Long enough for the look to be over.
-                tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+                let over = async {
+                    while host.reading.as_ref().is_some_and(|look| !look.is_finished()) {
+                        tokio::task::yield_now().await;
+                    }
+                };
+                tokio::time::timeout(std::time::Duration::from_secs(30), over).await.expect("a look ends");
                 host.apply(&Delta { elements, ..Delta::default() }).await;
                 assert!(host.observe().await.unwrap().sets[&set_name("hosts4")].elements.contains(&added[0]));
             }
