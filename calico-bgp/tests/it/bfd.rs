@@ -221,7 +221,9 @@ impl Neighbour {
         let namespace = spawn(Command::new("unshare").args(["--net", "sleep", "600"]));
         let id = namespace.id().to_string();
         let own = std::fs::read_link("/proc/thread-self/ns/net").unwrap();
+        let start = Instant::now();
         while std::fs::read_link(format!("/proc/{id}/ns/net")).is_ok_and(|theirs| theirs == own) {
+            assert!(start.elapsed() < DEADLINE, "`unshare` has made no namespace within {DEADLINE:?}");
             std::thread::sleep(Duration::from_millis(1));
         }
         run("ip", &["link", "add", "bfd0", "type", "veth", "peer", "name", "bfd1", "netns", &id]);
