@@ -42,6 +42,9 @@
 
 mod backend;
 pub mod bfd;
+#[cfg(feature = "tokio")]
+mod clock;
+mod random;
 mod rib;
 #[cfg(feature = "tokio")]
 mod runtime;
@@ -50,6 +53,7 @@ mod speaker;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 mod time;
+mod timer;
 pub mod wire;
 
 pub use backend::{

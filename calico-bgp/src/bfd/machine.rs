@@ -9,9 +9,10 @@ use calico_core::bgp::PeerId;
 use super::Discriminator;
 use super::packet::{ControlPacket, State};
 use super::peer::{BfdConfig, BfdEvent, BfdPeer, BfdStatus, Discard, Received, Transmit};
-use super::random::Random;
+use super::random::{discriminator, jitter};
 use super::session::{Session, is_same_path};
 use super::timer::{TimerKind, Timers};
+use crate::random::Random;
 use crate::time::Timestamp;
 
 /// The most that a removed session goes on to say so, whatever intervals the other end has asked for.
@@ -188,7 +189,7 @@ impl Bfd {
         let old = key.and_then(|key| Some((key, self.sessions.get(&key)?)));
         match old {
             Some((key, session)) if is_same_path(session.peer(), peer) => {
-                self.timers.disarm(key, TimerKind::Leave);
+                self.timers.disarm((key, TimerKind::Leave));
                 self.update(now, key, |session| session.configure(peer));
             }
             Some((key, _)) => {
@@ -202,7 +203,7 @@ impl Bfd {
 
     fn open(&mut self, now: Timestamp, peer: &BfdPeer) -> Discriminator {
         let key = loop {
-            let key = self.random.discriminator();
+            let key = discriminator(&mut self.random);
             if !self.sessions.contains_key(&key) {
                 break key;
             }
@@ -210,8 +211,8 @@ impl Bfd {
         let session = Session::new(peer.clone(), key, self.config.control_plane_independent);
         // The first packets of many sessions are spread over a quarter of a second.
         if let Some(interval) = session.transmit_interval() {
-            let spread = interval.saturating_sub(self.random.jitter(interval, session.multiplier()));
-            self.timers.arm(key, TimerKind::Transmit, now.after(spread));
+            let spread = interval.saturating_sub(jitter(&mut self.random, interval, session.multiplier()));
+            self.timers.arm((key, TimerKind::Transmit), now.after(spread));
         }
         self.sessions.insert(key, session);
         self.peers.insert(peer.id, key);
@@ -222,14 +223,14 @@ impl Bfd {
         let mut farewell = None;
         self.update(now, key, |session| farewell = session.leave());
         match farewell {
-            Some(farewell) => self.timers.arm(key, TimerKind::Leave, now.after(farewell.min(LONGEST_FAREWELL))),
+            Some(farewell) => self.timers.arm((key, TimerKind::Leave), now.after(farewell.min(LONGEST_FAREWELL))),
             None => drop(self.close(key)),
         }
     }
 
     fn close(&mut self, key: Discriminator) -> Option<Session> {
         for kind in [TimerKind::Transmit, TimerKind::Detect, TimerKind::Leave] {
-            self.timers.disarm(key, kind);
+            self.timers.disarm((key, kind));
         }
         self.ready.remove(&key);
         self.changed.remove(&key);
@@ -253,7 +254,7 @@ impl Bfd {
             self.changed.insert(key);
         }
         if let Some(deadline) = session.detection_deadline() {
-            self.timers.arm_by(key, TimerKind::Detect, deadline);
+            self.timers.arm_by((key, TimerKind::Detect), deadline);
         }
         if session.transmit_interval() != interval {
             self.schedule(now, key);
@@ -267,10 +268,10 @@ impl Bfd {
         };
         match session.transmit_interval() {
             Some(interval) => {
-                let pause = self.random.jitter(interval, session.multiplier());
-                self.timers.arm_by(key, TimerKind::Transmit, now.after(pause));
+                let pause = jitter(&mut self.random, interval, session.multiplier());
+                self.timers.arm_by((key, TimerKind::Transmit), now.after(pause));
             }
-            None => self.timers.disarm(key, TimerKind::Transmit),
+            None => self.timers.disarm((key, TimerKind::Transmit)),
         }
     }
 }

@@ -9,8 +9,8 @@ use tokio::net::TcpStream;
 use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinSet;
 
-use super::clock::Clock;
 use super::connection::{Inbound, Link, Reports, link};
+use crate::clock::Clock;
 use crate::speaker::{Action, ConnectionId, Speaker};
 use crate::time::Timestamp;
 
@@ -78,19 +78,13 @@ impl Driver {
         let shared = Arc::clone(&self.shared);
         loop {
             let deadline = self.turn();
-            let sleep = async {
-                match deadline {
-                    Some(deadline) => tokio::time::sleep_until(shared.clock.instant(deadline)).await,
-                    None => core::future::pending().await,
-                }
-            };
             tokio::select! {
                 Some((stream, from)) = self.accepted.recv() => self.accept(stream, from),
                 Some((connection, report)) = self.inbound.recv() => self.take(connection, report),
                 Some(_) = self.tasks.join_next() => {}
                 () = shared.work.notified() => {}
                 () = shared.quit.notified() => return self.tasks.shutdown().await,
-                () = sleep => {}
+                () = shared.clock.sleep_until(deadline) => {}
             }
         }
     }

@@ -14,7 +14,6 @@
 //! Every channel is bounded. When the driver is busy, connection tasks stop reading and TCP slows the peers down; when a peer
 //! does not read, its chunk slot stays full and the speaker keeps what is pending as a set of prefixes.
 
-mod clock;
 mod connection;
 mod driver;
 mod listener;

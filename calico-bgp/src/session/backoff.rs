@@ -6,6 +6,8 @@
 
 use core::time::Duration;
 
+use crate::random::Random;
+
 /// First wait after a failed or lost connection: a node that restarts is back within a second or two.
 const RETRY_FIRST: Duration = Duration::from_millis(500);
 /// Longest wait between attempts to connect.
@@ -48,27 +50,18 @@ fn doubled(first: Duration, times: u32, longest: Duration) -> Duration {
     first.saturating_mul(1 << times.min(8)).min(longest)
 }
 
-/// Pseudo-random spread (SplitMix64): equal seeds give equal runs.
+/// Spread of delays, by seed.
 #[derive(Debug)]
-pub(crate) struct Jitter(u64);
+pub(crate) struct Jitter(Random);
 
 impl Jitter {
     pub(crate) const fn new(seed: u64) -> Self {
-        Self(seed)
+        Self(Random::new(seed))
     }
 
     /// Between 75 and 100 % of a delay.
     pub(crate) fn apply(&mut self, delay: Duration) -> Duration {
-        let spread = u32::try_from(self.next() % 251).unwrap_or(0);
-        delay.saturating_mul(750 + spread) / 1000
-    }
-
-    const fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
+        self.0.spread(delay, 1000)
     }
 }
 

@@ -2,39 +2,13 @@
 
 use std::sync::Arc;
 
-use tokio::time::Instant;
-
 use super::Shared;
 use super::receiver::{KINDS, Receiver};
 use super::sender::Senders;
-use crate::time::Timestamp;
 
 /// Datagrams taken from each socket before time is looked at: more than all sessions of a host send meanwhile, and little enough that a flood
 /// does not stop the clock.
 const BATCH: usize = 512;
-
-/// The monotonic clock, as the machine counts it.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Clock {
-    origin: Instant,
-}
-
-impl Clock {
-    pub(super) fn start() -> Self {
-        Self { origin: Instant::now() }
-    }
-
-    pub(super) fn now(&self) -> Timestamp {
-        Timestamp::from_origin(self.origin.elapsed())
-    }
-
-    async fn sleep_until(&self, deadline: Option<Timestamp>) {
-        match deadline.and_then(|deadline| self.origin.checked_add(deadline.since_origin())) {
-            Some(instant) => tokio::time::sleep_until(instant).await,
-            None => core::future::pending().await,
-        }
-    }
-}
 
 /// Runs until it is aborted.
 pub(super) async fn drive(shared: Arc<Shared>) {

@@ -12,7 +12,8 @@ use tokio::task::JoinHandle;
 
 use super::machine::Bfd;
 use super::peer::{BfdConfig, BfdEvent, BfdPeer, BfdStatus};
-use driver::{Clock, drive};
+use crate::clock::Clock;
+use driver::drive;
 use receiver::{Listen, Receivers};
 
 /// Configuration of a [`BfdEndpoint`].
