@@ -4,48 +4,40 @@
 
 use super::contribution::Contribution;
 use crate::label::slab::Slots;
-use crate::label::store::Keys;
 use crate::resource::ResourceKey;
-use crate::resource::short_key::{ShortKey, ShortKeys};
+use crate::resource::key_ids::KeyIds;
+pub(super) use crate::resource::key_ids::Vacant;
+use crate::resource::short_key::ShortKey;
 
 /// The contributions.
 #[derive(Debug, Default)]
 pub(super) struct Entities {
     slots: Slots<(ShortKey, Contribution)>,
-    ids: Keys,
-    keys: ShortKeys,
+    ids: KeyIds,
 }
-
-/// That a key is not there.
-#[derive(Debug)]
-pub(super) struct Vacant(u32);
 
 impl Entities {
     /// The integer of a key, or where it would go.
     pub(super) fn find(&self, key: &ResourceKey) -> Result<u32, Vacant> {
-        let hash = self.ids.hash(key);
-        let is = |id| self.slots.get(id).is_some_and(|(known, _)| self.keys.is(known, key));
-        self.ids.find(hash, is).ok_or(Vacant(hash))
+        self.ids.find(key, |id| self.slots.get(id).map(|(known, _)| known))
     }
 
     /// Puts a contribution in under an integer that is free.
     pub(super) fn insert(&mut self, place: Vacant, id: u32, key: &ResourceKey, contribution: Contribution) {
-        self.ids.insert(place.0, id);
-        let key = self.keys.keep(key);
+        self.ids.insert(place, id);
+        let key = self.ids.keep(key);
         self.slots.put(id, (key, contribution));
     }
 
     /// Takes the one of a key out, whose integer that is.
     pub(super) fn remove(&mut self, id: u32, key: &ResourceKey) {
-        self.ids.remove(self.ids.hash(key), id);
-        if let Some((key, _)) = self.slots.take(id) {
-            self.keys.forget(&key);
-        }
+        let known = self.slots.take(id).map(|(known, _)| known);
+        self.ids.remove(id, key, known.as_ref());
     }
 
     /// All of them, and a way to their keys.
     pub(super) fn iter(&self) -> impl Iterator<Item = (impl Fn() -> ResourceKey, &Contribution)> {
-        self.slots.iter().map(move |(_, (key, contribution))| (move || self.keys.whole(key), contribution))
+        self.slots.iter().map(move |(_, (key, contribution))| (move || self.ids.whole(key), contribution))
     }
 
     pub(super) fn get(&self, id: u32) -> Option<&Contribution> {
@@ -66,18 +58,7 @@ mod tests {
 
     use super::super::contribution::PortsKey;
     use super::*;
-    use crate::resource::Kind;
-
-    /// Keys that differ in one part only.
-    fn key(number: u8) -> ResourceKey {
-        let kind = if number & 1 == 0 { Kind::WorkloadEndpoint } else { Kind::NetworkSet };
-        let name = format!("n{}", number >> 1 & 1);
-        match number >> 2 & 3 {
-            0 => ResourceKey::cluster(kind, &name),
-            3 => ResourceKey::Handle(format!("{number}").into()),
-            namespace => ResourceKey::namespaced(kind, &format!("s{namespace}"), &name),
-        }
-    }
+    use crate::resource::key_ids::tests::key;
 
     proptest! {
         #[test]
@@ -103,7 +84,7 @@ mod tests {
                 }
             }
             twin.iter().for_each(|(key, id)| entities.remove(*id, key));
-            prop_assert_eq!(entities.keys.held(), (0, 0), "a part of a key is held for ever");
+            prop_assert_eq!(entities.ids.held(), (0, 0), "a part of a key is held for ever");
         }
     }
 }

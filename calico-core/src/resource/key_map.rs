@@ -5,84 +5,69 @@
 use alloc::vec::Vec;
 
 use super::ResourceKey;
-use super::short_key::{ShortKey, ShortKeys};
+use super::key_ids::{KeyIds, Vacant};
+use super::short_key::ShortKey;
 use crate::label::slab::Slab;
-use crate::label::store::Keys;
 
 /// The values.
 #[derive(Debug)]
 pub struct KeyMap<V> {
     slots: Slab<(ShortKey, V)>,
-    ids: Keys,
-    keys: ShortKeys,
+    ids: KeyIds,
 }
 
 impl<V> Default for KeyMap<V> {
     fn default() -> Self {
-        Self { slots: Slab::default(), ids: Keys::default(), keys: ShortKeys::default() }
+        Self { slots: Slab::default(), ids: KeyIds::default() }
     }
 }
 
 impl<V> KeyMap<V> {
     /// Puts a value under a key; answers with the one that was there.
     pub fn insert(&mut self, key: &ResourceKey, value: V) -> Option<V> {
-        let hash = self.ids.hash(key);
-        if let Some(id) = self.find(hash, key) {
-            return self.slots.get_mut(id).map(|(_, known)| core::mem::replace(known, value));
+        match self.find(key) {
+            Ok(id) => self.slots.get_mut(id).map(|(_, known)| core::mem::replace(known, value)),
+            Err(place) => {
+                let id = self.slots.insert((self.ids.keep(key), value));
+                self.ids.insert(place, id);
+                None
+            }
         }
-        let id = self.slots.insert((self.keys.keep(key), value));
-        self.ids.insert(hash, id);
-        None
     }
 
     /// Takes a key out; answers with its value.
     pub fn remove(&mut self, key: &ResourceKey) -> Option<V> {
-        let hash = self.ids.hash(key);
-        let id = self.find(hash, key)?;
-        self.ids.remove(hash, id);
-        let (key, value) = self.slots.remove(id)?;
-        self.keys.forget(&key);
+        let id = self.find(key).ok()?;
+        let (known, value) = self.slots.remove(id)?;
+        self.ids.remove(id, key, Some(&known));
         Some(value)
     }
 
     /// The value of a key.
     pub fn get(&self, key: &ResourceKey) -> Option<&V> {
-        let id = self.find(self.ids.hash(key), key)?;
+        let id = self.find(key).ok()?;
         self.slots.get(id).map(|(_, value)| value)
     }
 
     /// The keys whose values are meant, in no order.
     pub fn keys_where(&self, mut is_meant: impl FnMut(&V) -> bool) -> Vec<ResourceKey> {
         let meant = self.slots.iter().filter(|(_, (_, value))| is_meant(value));
-        meant.map(|(_, (key, _))| self.keys.whole(key)).collect()
+        meant.map(|(_, (key, _))| self.ids.whole(key)).collect()
     }
 
-    fn find(&self, hash: u32, key: &ResourceKey) -> Option<u32> {
-        let is = |id| self.slots.get(id).is_some_and(|(known, _)| self.keys.is(known, key));
-        self.ids.find(hash, is)
+    fn find(&self, key: &ResourceKey) -> Result<u32, Vacant> {
+        self.ids.find(key, |id| self.slots.get(id).map(|(known, _)| known))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use alloc::collections::BTreeMap;
-    use alloc::format;
 
     use proptest::prelude::*;
 
     use super::*;
-    use crate::resource::Kind;
-
-    /// Keys that differ in one part only.
-    fn key(number: u8) -> ResourceKey {
-        let kind = if number & 1 == 0 { Kind::WorkloadEndpoint } else { Kind::NetworkSet };
-        let name = format!("n{}", number >> 1 & 1);
-        match number >> 2 & 3 {
-            0 => ResourceKey::cluster(kind, &name),
-            3 => ResourceKey::Handle(format!("{number}").into()),
-            namespace => ResourceKey::namespaced(kind, &format!("s{namespace}"), &name),
-        }
-    }
+    use crate::resource::key_ids::tests::key;
 
     proptest! {
         #[test]
@@ -104,7 +89,7 @@ mod tests {
             for key in twin.keys() {
                 map.remove(key);
             }
-            prop_assert_eq!(map.keys.held(), (0, 0), "a part of a key is held for ever");
+            prop_assert_eq!(map.ids.held(), (0, 0), "a part of a key is held for ever");
         }
     }
 }

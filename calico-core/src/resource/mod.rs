@@ -35,6 +35,7 @@ mod ip_reservation;
 mod ipam;
 mod ipam_configuration;
 mod key;
+pub(crate) mod key_ids;
 pub(crate) mod key_map;
 mod kinds;
 mod kube_controllers_configuration;
