@@ -21,6 +21,7 @@ use super::host::FIRST_DEAF;
 use super::*;
 
 mod ailing;
+mod bgp;
 mod denied;
 mod registered;
 mod told;
