@@ -87,6 +87,10 @@ impl Exporter<'_> {
         };
         let mut attributes = PathAttributes::clone(&path.attributes);
         add(added, &mut attributes);
+        // Not transitive, and asked for on no session of ours (RFC 7311 section 3.3).
+        if attributes.extra.aigp.is_some() {
+            attributes.extra.make_mut().aigp = None;
+        }
         match to.kind {
             PeerType::Internal => {
                 attributes.local_pref = Some(path.local_pref());
@@ -190,6 +194,18 @@ mod tests {
             let path = from(PeerType::External, PathAttributes { communities: vec![community], ..Default::default() });
             assert_eq!(exported(&path, PeerType::Internal).is_some(), internally, "{community:x}");
             assert_eq!(exported(&path, PeerType::External).is_some(), externally, "{community:x}");
+        }
+    }
+
+    #[test]
+    fn the_accumulated_metric_goes_to_nobody() {
+        let mut attributes = PathAttributes::default();
+        attributes.extra.make_mut().aigp = Some(crate::wire::attribute::Aigp::new(7));
+        let path = from(PeerType::External, attributes);
+        let mut table = AttributeTable::default();
+        for kind in [PeerType::Internal, PeerType::External] {
+            let sent = us(&ExportPolicy::default()).export(prefix(), Best::Path(&path), to(kind), &mut table).unwrap();
+            assert_eq!(sent.attributes.extra.aigp, None);
         }
     }
 
