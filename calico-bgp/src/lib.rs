@@ -20,7 +20,8 @@
 //! ```
 //!
 //! Scope of this version: IPv4 unicast over IPv4, AS numbers of four octets (and peers that have two), full mesh and external
-//! sessions, route refresh, graceful restart in both roles. [`wire`] reads and writes more than sessions negotiate so far.
+//! sessions, the export policy, route refresh, graceful restart in both roles. A session that needs more (a password, filters, reflection) stays
+//! down and says so. [`wire`] reads and writes more than sessions negotiate so far, and [`bfd`] stands by itself.
 //! Deliberate deviations:
 //!
 //! | From | What | Why |
@@ -35,7 +36,7 @@
 //! | upstream | hold time 90 s instead of BIRD's 240 s | a dead host blackholes its pods for as long |
 //! | upstream | both ends of a mesh session connect; one has a head start | either end may be the one that restarts |
 //!
-//! For review: nothing outside `runtime` may know sockets, tasks or clocks; nothing may grow with what a peer sends except by
+//! For review: nothing outside `runtime`, `bfd::runtime` and `clock` may know sockets, tasks or clocks; nothing may grow with what a peer sends except by
 //! the number of its prefixes; every way to end a session must say what becomes of the routes.
 //!
 //! [`DesiredBgp`]: calico_core::bgp::DesiredBgp
