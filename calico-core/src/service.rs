@@ -19,6 +19,16 @@ pub const SERVICE_NAME_LABEL: &str = "kubernetes.io/service-name";
 /// Most pairs of address and port that one slice may have. Kubernetes allows 1000 endpoints; 100 ports each are more than anybody has.
 const MAX_MEMBERS: usize = 100_000;
 
+/// Identity of a service.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[expect(clippy::exhaustive_structs, reason = "a key and nothing else")]
+pub struct ServiceKey {
+    /// Its namespace.
+    pub namespace: Arc<str>,
+    /// Its name.
+    pub name: Arc<str>,
+}
+
 /// Identity of a slice.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[expect(clippy::exhaustive_structs, reason = "a key and nothing else")]

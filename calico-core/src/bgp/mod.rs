@@ -24,6 +24,5 @@ pub use filter::{
 pub use policy::{ExportPolicy, ExportReason, Exported, KernelPolicy, PoolRouting, Programming};
 pub use secret::{Secret, SecretError};
 pub use topology::{
-    BgpProblem, EndpointFacts, EndpointSliceFacts, RouterIdSource, ServiceFacts, ServiceKey, ServiceKind, Topology,
-    TrafficPolicy,
+    BgpProblem, EndpointFacts, EndpointSliceFacts, RouterIdSource, ServiceFacts, ServiceKind, Topology, TrafficPolicy,
 };

@@ -209,8 +209,7 @@ fn longest<T: Copy>(ranges: &BTreeMap<Cidr, T>, prefix: Cidr) -> Option<(Cidr, T
     if ranges.is_empty() {
         return None;
     }
-    let widening = (0..=prefix.length()).rev().filter_map(|length| Cidr::new(prefix.address(), length));
-    widening.into_iter().find_map(|range| ranges.get(&range).map(|value| (range, *value)))
+    prefix.widening().find_map(|range| ranges.get(&range).map(|value| (range, *value)))
 }
 
 #[cfg(test)]

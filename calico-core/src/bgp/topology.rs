@@ -58,12 +58,12 @@ use self::workloads::{Workload, Workloads};
 use super::{BGP_PORT, DesiredBgp, Listen, LocalSpeaker};
 use crate::net::{Cidr, Family, InterfaceName};
 use crate::resource::{AffinityOwner, Kind, Resource, ResourceKey};
-use crate::service::EndpointSliceKey;
+use crate::service::{EndpointSliceKey, ServiceKey};
 use crate::update::Update;
 
 pub use self::nodes::RouterIdSource;
 pub use self::problem::BgpProblem;
-pub use self::services::{EndpointFacts, EndpointSliceFacts, ServiceFacts, ServiceKey, ServiceKind, TrafficPolicy};
+pub use self::services::{EndpointFacts, EndpointSliceFacts, ServiceFacts, ServiceKind, TrafficPolicy};
 
 /// The machine. See the module.
 #[derive(Debug, Clone)]
@@ -316,11 +316,6 @@ impl Topology {
             selectors.any(|selector| self.workloads.is_selected(selector, workload))
         })
     }
-}
-
-/// All that covers a prefix, itself first and the widest last.
-fn widening(prefix: Cidr) -> impl Iterator<Item = Cidr> {
-    (0..=prefix.length()).rev().filter_map(move |length| Cidr::new(prefix.address(), length))
 }
 
 fn put<K: Ord + Clone, V: PartialEq>(map: &mut BTreeMap<K, V>, key: &K, value: Option<V>) -> bool {

@@ -12,11 +12,12 @@ use alloc::vec::Vec;
 use super::diagnostic::{Problem, RuleEffect, RuleFault};
 use super::event::{ActiveEntity, ActiveRule, ActiveRules, IpSetKind, SetId};
 use super::scope::{self, Peers};
-use super::services::{Service, ServiceSet};
+use super::services::ServiceSet;
 use crate::few::Few;
 use crate::net::{Family, Port, PortRange, Protocol};
 use crate::resource::{Action, EntityRule, Icmp, PolicyType, Rule, ServiceMatch};
 use crate::selector::{Selector, unique_digest, unique_id};
+use crate::service::ServiceKey;
 
 /// What a set is made of.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -269,7 +270,7 @@ impl Scanner<'_> {
             self.faults.push(RuleFault::ServicesWithPorts);
             return None;
         }
-        let service = Service { namespace: namespace.into(), name: services.name.as_str().into() };
+        let service = ServiceKey { namespace: namespace.into(), name: services.name.as_str().into() };
         let definition = ServiceSet { service, kind };
         let id = definition.id();
         self.sets.services.push(definition);

@@ -14,28 +14,21 @@ use hashbrown::HashMap;
 use super::event::{Event, IpSetKind, Member, SetId};
 use crate::net::Cidr;
 use crate::selector::unique_digest;
-use crate::service::{EndpointSlice, EndpointSliceKey};
+use crate::service::{EndpointSlice, EndpointSliceKey, ServiceKey};
 
 /// What a set is made of: the endpoints of a service.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct ServiceSet {
-    pub(super) service: Service,
+    pub(super) service: ServiceKey,
     /// With their ports, or the addresses alone.
     pub(super) kind: IpSetKind,
-}
-
-/// A service.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) struct Service {
-    pub(super) namespace: Arc<str>,
-    pub(super) name: Arc<str>,
 }
 
 /// The node.
 #[derive(Debug, Default)]
 pub(super) struct Services {
     slices: HashMap<EndpointSliceKey, Arc<EndpointSlice>>,
-    by_service: HashMap<Service, Parts>,
+    by_service: HashMap<ServiceKey, Parts>,
     sets: HashMap<SetId, Set>,
     dirty: BTreeSet<SetId>,
 }
@@ -147,7 +140,7 @@ impl Services {
     }
 
     /// Adds a slice to the sets of a service, or takes it back.
-    fn apply(&mut self, service: &Service, slice: &EndpointSlice, add: bool) {
+    fn apply(&mut self, service: &ServiceKey, slice: &EndpointSlice, add: bool) {
         let Some(parts) = self.by_service.get(service) else { return };
         for id in &parts.sets {
             let Some(set) = self.sets.get_mut(id) else { continue };
@@ -156,7 +149,7 @@ impl Services {
         }
     }
 
-    fn part(&mut self, service: &Service, edit: impl FnOnce(&mut Parts)) {
+    fn part(&mut self, service: &ServiceKey, edit: impl FnOnce(&mut Parts)) {
         let Some(parts) = self.by_service.get_mut(service) else { return };
         edit(parts);
         if parts.slices.is_empty() && parts.sets.is_empty() {
@@ -200,8 +193,8 @@ impl Set {
 }
 
 /// The service that a slice is of, if any.
-fn of_service(slice: &Arc<EndpointSlice>) -> Option<(Service, &EndpointSlice)> {
-    let service = Service { namespace: slice.namespace.clone(), name: slice.service.clone() };
+fn of_service(slice: &Arc<EndpointSlice>) -> Option<(ServiceKey, &EndpointSlice)> {
+    let service = ServiceKey { namespace: slice.namespace.clone(), name: slice.service.clone() };
     (!slice.service.is_empty()).then_some((service, &**slice))
 }
 
@@ -224,7 +217,7 @@ mod tests {
     use super::*;
 
     fn set(service: &str, kind: IpSetKind) -> ServiceSet {
-        ServiceSet { service: Service { namespace: "one".into(), name: service.into() }, kind }
+        ServiceSet { service: ServiceKey { namespace: "one".into(), name: service.into() }, kind }
     }
 
     /// Says what a service has: one slice, or none.

@@ -117,6 +117,11 @@ impl Cidr {
         self.covers(other) || other.covers(self)
     }
 
+    /// All that covers it, itself first and the widest last.
+    pub fn widening(self) -> impl Iterator<Item = Self> {
+        (0..=self.length()).rev().filter_map(move |length| Self::new(self.address(), length))
+    }
+
     /// First and last address.
     pub fn bounds(&self) -> (IpAddr, IpAddr) {
         (self.0.network(), self.0.broadcast())

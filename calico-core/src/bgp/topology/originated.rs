@@ -10,8 +10,8 @@
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
+use super::Topology;
 use super::nodes::Node;
-use super::{Topology, widening};
 use crate::bgp::{Origin, Originated};
 use crate::net::Cidr;
 
@@ -41,7 +41,7 @@ impl Topology {
 
     /// Whether it is an address that no own block announces well enough, of a pool that is not kept out of BGP.
     pub(super) fn is_announced_alone(&self, address: &Cidr) -> bool {
-        let own = || widening(*address).any(|prefix| self.blocks.contains(&prefix));
+        let own = || address.widening().any(|prefix| self.blocks.contains(&prefix));
         let normal = self.configuration.settings().normal_priority.get(address.family());
         let elevated = self.priorities.get(address).is_some_and(|priority| priority < normal);
         self.pools.exports(address) == Some(true) && (elevated || !own())

@@ -84,7 +84,7 @@ impl Pools {
 
     /// Whether the pool that a prefix lies in is announced.
     pub(super) fn exports(&self, prefix: &Cidr) -> Option<bool> {
-        super::widening(*prefix).find_map(|range| self.ranges.get(&range)).map(is_exported)
+        prefix.widening().find_map(|range| self.ranges.get(&range)).map(is_exported)
     }
 
     /// Ranges, and whether they are announced.

@@ -15,17 +15,7 @@ use core::net::IpAddr;
 
 use super::configuration::ServiceRanges;
 use crate::net::{Cidr, Family};
-use crate::service::EndpointSliceKey;
-
-/// Identity of a service.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[expect(clippy::exhaustive_structs, reason = "a key and nothing else")]
-pub struct ServiceKey {
-    /// Its namespace.
-    pub namespace: Arc<str>,
-    /// Its name.
-    pub name: Arc<str>,
-}
+use crate::service::{EndpointSliceKey, ServiceKey};
 
 /// What of a service counts.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

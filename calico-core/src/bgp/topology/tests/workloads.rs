@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use super::peers::{configuration, dual, object, peer, problems, sessions};
 use super::*;
 use crate::bgp::{FilterOperation, FilterRule, RouteDirection, Source};
+use crate::service::ServiceKey;
 
 fn labelled(name: &str, address: &[&str], labels: Value) -> Update {
     let metadata = json!({"name": name, "namespace": "default", "labels": labels});
