@@ -81,6 +81,10 @@ impl PatientSpeaker {
 
 #[async_trait]
 impl BgpBackend for PatientSpeaker {
+    fn name(&self) -> &'static str {
+        "native"
+    }
+
     async fn apply(&mut self, desired: &DesiredBgp) -> Result<(), BgpError> {
         self.desired = Some(desired.clone());
         self.told = false;

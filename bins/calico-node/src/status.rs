@@ -134,11 +134,13 @@ mod tests {
             }],
             endpoints_with_problems: 1,
             notices: vec!["BGP: one route waits".into()],
+            bgp_backend: Some("native".into()),
             bgp: vec![PeerReport {
                 address: "192.0.2.1".into(),
                 name: "host-b".into(),
                 peer_type: "node-to-node mesh".into(),
                 state: "Active".into(),
+                since: None,
                 received: 0,
                 last_error: Some("hold timer expired".into()),
             }],

@@ -12,6 +12,7 @@ use crate::command::datastore::{self, DatastoreCommand};
 use crate::command::diff::{self, DiffArgs};
 use crate::command::edit::{self, LabelArgs, PatchArgs};
 use crate::command::get::{self, GetArgs};
+use crate::command::node::{self, NodeCommand};
 use crate::command::policy::{self, PolicyCommand};
 use crate::command::version::{self, VersionArgs};
 use crate::context::Context;
@@ -48,15 +49,13 @@ Kinds (any case; singular, plural or short):
   clusterinformation (clusterinfo)      caliconodestatus (nodestatus)
   kubecontrollersconfiguration (kubecontrollersconfig)";
 
-/// Upstream's verbs that are not there yet, and where what they tell is to be found.
-const LATER: [(&str, &str); 3] =
-    [("ipam", ""), ("node", ": calico-node status tells how the agent of this host is"), ("cluster", "")];
+/// Upstream's verbs that are not there yet.
+const LATER: [&str; 2] = ["ipam", "cluster"];
 
 /// What is to be said of a command line that is wrong, beyond what the parser says.
 pub(crate) fn hint(error: &clap::Error) -> Option<String> {
     let ContextValue::String(verb) = error.get(ContextKind::InvalidSubcommand)? else { return None };
-    let (verb, instead) = LATER.iter().find(|(later, _)| later == verb)?;
-    Some(format!("calicoctl {verb} comes with a later version{instead}"))
+    LATER.contains(&verb.as_str()).then(|| format!("calicoctl {verb} comes with a later version"))
 }
 
 /// Reads and changes Calico's resources.
@@ -115,6 +114,9 @@ pub(crate) enum Command {
     /// Lock, move and tidy the datastore as a whole
     #[command(subcommand)]
     Datastore(DatastoreCommand),
+    /// Show how Calico is on this host
+    #[command(subcommand)]
+    Node(NodeCommand),
     /// Print a completion script, for example: source <(calicoctl completion bash)
     Completion {
         /// Shell
@@ -141,6 +143,7 @@ pub(crate) async fn run(cli: Cli, context: &mut Context<'_>) -> Result<(), Failu
         Command::Convert(args) => convert::convert(&args, context),
         Command::Policy(command) => policy::run(command, config, context).await,
         Command::Datastore(command) => datastore::run(command, config, context).await,
+        Command::Node(command) => node::run(&command, context),
         Command::Completion { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "calicoctl", &mut script);

@@ -22,6 +22,9 @@ pub use recording::RecordingBackend;
 /// - Dropping a backend closes connections without a Cease, so that peers keep our routes while we restart.
 #[async_trait]
 pub trait BgpBackend: Send {
+    /// What operators call it, such as `native`.
+    fn name(&self) -> &'static str;
+
     /// Takes over the desired state.
     async fn apply(&mut self, desired: &DesiredBgp) -> Result<(), BgpError>;
 

@@ -100,6 +100,10 @@ impl Recorded {
 
 #[async_trait]
 impl BgpBackend for RecordingBackend {
+    fn name(&self) -> &'static str {
+        "recording"
+    }
+
     async fn apply(&mut self, desired: &DesiredBgp) -> Result<(), BgpError> {
         let mut recorded = self.lock();
         if recorded.stopped {

@@ -94,6 +94,10 @@ impl Drop for NativeBackend {
 
 #[async_trait]
 impl BgpBackend for NativeBackend {
+    fn name(&self) -> &'static str {
+        "native"
+    }
+
     async fn apply(&mut self, desired: &DesiredBgp) -> Result<(), BgpError> {
         if self.shared.stopped.load(Ordering::Acquire) {
             return Err(BgpError::Stopped);

@@ -174,6 +174,9 @@ pub struct NodeStatus {
     /// What goes on for longer than usual although nothing is wrong with what is wanted, and what ends it.
     #[serde(default)]
     pub notices: Vec<String>,
+    /// Who speaks BGP: `native` or `bird`; none where nobody does.
+    #[serde(default)]
+    pub bgp_backend: Option<String>,
     /// BGP sessions, sorted by address.
     pub bgp: Vec<PeerReport>,
     /// Routes learned by BGP that are in use.
@@ -213,10 +216,13 @@ pub struct PeerReport {
     pub address: String,
     /// Peer node, or name of the BGPPeer.
     pub name: String,
-    /// `node-to-node mesh`, `node specific` or `global`, as upstream words it.
+    /// `node-to-node mesh`, `node specific` or `global`, as upstream words it, or `local workload`.
     pub peer_type: String,
     /// State of RFC 4271, such as `Established`.
     pub state: String,
+    /// Since when, in seconds since 1970, if that is known.
+    #[serde(default)]
+    pub since: Option<u64>,
     /// Prefixes accepted.
     pub received: usize,
     /// Why the last session ended, if one did.

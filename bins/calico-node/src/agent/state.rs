@@ -237,6 +237,7 @@ impl State {
             endpoint_problems,
             endpoints_with_problems,
             notices: self.notices(host, bgp).into_iter().chain(self.look(now)).collect(),
+            bgp_backend: bgp.map(|bgp| bgp.name().to_owned()),
             bgp: bgp.map(|bgp| bgp.status().peers.iter().map(peer).collect()).unwrap_or_default(),
             bgp_routes: pipeline.bgp_routes(),
         }
@@ -323,6 +324,7 @@ fn peer(status: &PeerStatus) -> PeerReport {
         peer_type: match status.peer.kind {
             PeerKind::Mesh => "node-to-node mesh",
             PeerKind::Node => "node specific",
+            PeerKind::LocalWorkload => "local workload",
             _ => "global",
         }
         .into(),
@@ -335,6 +337,7 @@ fn peer(status: &PeerStatus) -> PeerReport {
             SessionState::Established => "Established",
         }
         .into(),
+        since: None,
         received: status.received,
         last_error: status.last_error.clone(),
     }

@@ -6,6 +6,7 @@ pub(crate) mod datastore;
 pub(crate) mod diff;
 pub(crate) mod edit;
 pub(crate) mod get;
+pub(crate) mod node;
 pub(crate) mod policy;
 mod report;
 pub(crate) mod version;

@@ -1,6 +1,8 @@
 //! How resources are shown.
 
+pub(crate) mod boxed;
 mod columns;
+mod form;
 mod format;
 mod jsonpath;
 mod table;
@@ -13,6 +15,7 @@ use calico_datastore::{Revision, Stored};
 use serde_json::{Map, Value, json};
 
 use self::columns::Column;
+pub(crate) use self::form::Form;
 pub(crate) use self::format::{Format, FormatParser};
 use crate::failure::Failure;
 use crate::spoilt::Spoilt;
@@ -194,6 +197,14 @@ pub(crate) fn yaml(value: Value) -> String {
 /// The value as JSON.
 pub(crate) fn json(value: &Value) -> String {
     serde_json::to_string_pretty(value).unwrap_or_default() + "\n"
+}
+
+/// A value as a document; a table is the caller's to make.
+pub(crate) fn value(value: Value, form: Form) -> String {
+    match form {
+        Form::Yaml => yaml(value),
+        Form::Json | Form::Table => json(&value),
+    }
 }
 
 /// The whole object, as `get` prints it.

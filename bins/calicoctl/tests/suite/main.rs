@@ -14,6 +14,7 @@ mod failing;
 mod formats;
 mod kinds;
 mod messages;
+mod node;
 mod policy;
 mod policy_more;
 mod spoilt;

@@ -147,7 +147,7 @@ fn wrong_usage() {
     for (name, line) in [
         ("usage-no-verb", ""),
         ("usage-unknown-verb", "aply -f x"),
-        ("usage-later-verb", "node status"),
+        ("usage-later-verb", "ipam show"),
         ("usage-no-file", "apply"),
         ("usage-unknown-option", "get nodes --oputput yaml"),
         ("usage-bad-format", "get nodes -o xml"),

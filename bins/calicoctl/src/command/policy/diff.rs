@@ -9,7 +9,6 @@ use calico_datastore::client::Intent;
 use clap::{ArgAction, Args};
 use serde_json::{Value, json};
 
-use super::Form;
 use super::change::{self, Changed, RuleChange, SettingChange, Touched};
 use super::flows::{self, Flows};
 use super::model::Model;
@@ -22,6 +21,7 @@ use crate::args::DEFAULT_NAMESPACE;
 use crate::args::{self, FileOptions};
 use crate::context::Context;
 use crate::failure::Failure;
+use crate::output::Form;
 use crate::rehearse;
 
 /// What there is to know beyond the options.
@@ -95,8 +95,7 @@ pub(super) async fn diff(
     let difference = difference(args, config, context).await.map_err(trouble)?;
     let text = match args.output {
         Form::Table => difference.text(super::has_colours(context)),
-        Form::Json => crate::output::json(&difference.json()),
-        Form::Yaml => crate::output::yaml(difference.json()),
+        form => crate::output::value(difference.json(), form),
     };
     context.stdout.write_all(text.as_bytes()).map_err(|error| trouble(error.into()))?;
     if difference.resources.is_empty() { Ok(()) } else { Err(Failure::Differs) }

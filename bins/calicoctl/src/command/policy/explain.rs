@@ -18,10 +18,11 @@ use super::paint::{Page, Style};
 use super::steps::{self, Shown, What};
 use super::traffic::{self, TrafficArgs};
 use super::written::Written;
-use super::{FelixArgs, Form, words};
+use super::{FelixArgs, words};
 use crate::args::FileOptions;
 use crate::context::Context;
 use crate::failure::Failure;
+use crate::output::Form;
 
 /// What there is to know beyond the options.
 pub(crate) const HELP: &str = "\
@@ -113,8 +114,7 @@ pub(super) async fn explain(
     let explained = Explained { model: &model, from: &from, to: &to, flow, answer, remarks };
     let text = match args.output {
         Form::Table => explained.text(super::has_colours(context)),
-        Form::Json => crate::output::json(&explained.json()),
-        Form::Yaml => crate::output::yaml(explained.json()),
+        form => crate::output::value(explained.json(), form),
     };
     context.stdout.write_all(text.as_bytes())?;
     Ok(())

@@ -10,10 +10,11 @@ use super::names::End;
 use super::progress::Progress;
 use super::reach::Matrix;
 use super::traffic::Traffic;
-use super::{FelixArgs, Form, pairs, ports};
+use super::{FelixArgs, pairs, ports};
 use crate::args::FileOptions;
 use crate::context::Context;
 use crate::failure::Failure;
+use crate::output::Form;
 
 /// What there is to know beyond the options.
 pub(crate) const HELP: &str = "\

@@ -30,7 +30,7 @@ mod written;
 use std::path::{Path, PathBuf};
 
 use calico_core::resource::Kind;
-use clap::{ArgAction, Args, Subcommand, ValueEnum};
+use clap::{ArgAction, Args, Subcommand};
 
 use self::diff::PolicyDiffArgs;
 use self::explain::ExplainArgs;
@@ -54,19 +54,6 @@ pub(crate) enum PolicyCommand {
     /// Show what a change would do: flows decided otherwise, endpoints touched, rules that come and go
     #[command(after_help = diff::HELP)]
     Diff(PolicyDiffArgs),
-}
-
-/// How answers are shown.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(super) enum Form {
-    /// For people
-    #[value(alias = "ps")]
-    Table,
-    /// For programs
-    Json,
-    /// For programs
-    #[value(alias = "yml")]
-    Yaml,
 }
 
 pub(crate) async fn run(

@@ -5,7 +5,8 @@ use std::io::{BufWriter, Write};
 use calico_core::flow::Decision;
 
 use super::reach::{Cell, Class, Matrix};
-use super::{Form, steps};
+use super::steps;
+use crate::output::Form;
 
 /// Writes all pairs of two ends that are not the same. Where the families differ, each has an entry.
 pub(super) fn write(matrix: &Matrix, output: &mut dyn Write, form: Form) -> std::io::Result<()> {
