@@ -5,6 +5,7 @@
 
 mod community;
 mod desired;
+mod document;
 mod families;
 mod filter;
 mod policy;
@@ -16,6 +17,7 @@ pub use desired::{
     AddPath, BGP_PORT, Bfd, DesiredBgp, DesiredPeer, DynamicPeers, Listen, LocalSpeaker, NextHop, Origin, Originated,
     Password, PeerId, PeerKind, PeerPolicy, Role, SessionParameters, Source,
 };
+pub use document::DocumentError;
 pub use families::Families;
 pub use filter::{
     ByFamily, Filter, FilterOperation, FilterRule, InterfaceMatch, NORMAL_PRIORITY, PRIORITY_SUM, PrefixMatch,

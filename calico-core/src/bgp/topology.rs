@@ -48,7 +48,7 @@ use alloc::vec::Vec;
 use core::net::{IpAddr, Ipv4Addr};
 
 use self::configuration::{Configuration, ServiceRanges};
-use self::filters::CompiledFilter;
+pub(in crate::bgp) use self::filters::CompiledFilter;
 use self::nodes::{Node, Nodes};
 use self::peers::Peering;
 use self::pools::{Pool, Pools};

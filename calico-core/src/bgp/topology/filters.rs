@@ -18,16 +18,16 @@ use crate::resource::{
 
 /// A filter, and what is odd about it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct CompiledFilter {
-    pub(super) filter: Arc<Filter>,
-    pub(super) problems: Vec<BgpProblem>,
+pub(in crate::bgp) struct CompiledFilter {
+    pub(in crate::bgp) filter: Arc<Filter>,
+    pub(in crate::bgp) problems: Vec<BgpProblem>,
 }
 
 /// Largest metric that a rule may name: LOCAL_PREF is what is missing to 2 147 483 647.
 const MOST: i64 = 2_147_483_646;
 
 impl CompiledFilter {
-    pub(super) fn new(name: &Arc<str>, metadata: &Metadata, spec: &BgpFilterSpec) -> Self {
+    pub(in crate::bgp) fn new(name: &Arc<str>, metadata: &Metadata, spec: &BgpFilterSpec) -> Self {
         let mut problems: Vec<_> = metadata.unread.iter().cloned().map(BgpProblem::NotUnderstood).collect();
         let mut list = |list, rules: &[BgpFilterRule], family| {
             let rules = rules.iter().enumerate().map(|(index, rule)| {
