@@ -16,6 +16,7 @@ mod linux {
     mod host;
     mod host_endpoints;
     mod leftovers;
+    mod multipath;
     mod network;
     mod notifications;
     mod oracle;

@@ -19,6 +19,6 @@ pub use check::{PORT_PROTOCOLS, RuleError, key_family};
 pub use delta::{Delta, ElementDelta, InterfaceSetting};
 pub use matcher::{CtState, Field, Match, TcpFlags, Value};
 pub use name::{ChainName, NameError, SetName, Table};
-pub use route::{Neighbor, Route, RouteClass, RouteKey, RouteTableId, RouteTarget};
+pub use route::{Gateways, Neighbor, Route, RouteClass, RouteKey, RouteTableId, RouteTarget};
 pub use set::{Datum, Element, ElementData, FieldType, SetDecl, SetKind};
 pub use shaping::{Peak, Shaper, Shaping};

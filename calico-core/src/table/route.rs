@@ -1,5 +1,7 @@
 //! Routes and neighbours.
 
+use alloc::sync::Arc;
+use alloc::vec::Vec;
 use core::net::IpAddr;
 
 use crate::net::{Cidr, InterfaceName, Mac};
@@ -48,7 +50,7 @@ pub struct RouteKey {
 }
 
 /// A route.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[expect(clippy::exhaustive_structs, reason = "the renderer builds it with literals")]
 pub struct Route {
     /// Identity.
@@ -60,13 +62,15 @@ pub struct Route {
 }
 
 /// Where a route leads.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum RouteTarget {
     /// Directly out of an interface (scope link).
     Interface(InterfaceName),
     /// By a gateway; the kernel finds the interface.
     Via(IpAddr),
+    /// By any of several gateways, of equal weight; the kernel finds the interfaces and chooses by a hash of each flow.
+    ViaMany(Gateways),
     /// By a gateway said to be on that interface whatever the interface's own prefixes (`onlink`).
     ViaOnlink {
         /// Gateway.
@@ -76,6 +80,50 @@ pub enum RouteTarget {
     },
     /// Discarded silently.
     Blackhole,
+}
+
+/// Two gateways or more, sorted, each once.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Gateways(Arc<[IpAddr]>);
+
+impl Gateways {
+    /// Most of them; of more, the lowest are taken (BIRD's `merge paths` has the same limit).
+    pub const MOST: usize = 16;
+
+    /// Each of them.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = IpAddr> + '_ {
+        self.0.iter().copied()
+    }
+}
+
+impl Route {
+    /// The interface that it names.
+    pub const fn interface(&self) -> Option<InterfaceName> {
+        self.target.interface()
+    }
+}
+
+impl RouteTarget {
+    /// By whichever of these gateways; by none, nowhere.
+    pub fn via(gateways: impl IntoIterator<Item = IpAddr>) -> Option<Self> {
+        let mut gateways: Vec<IpAddr> = gateways.into_iter().collect();
+        gateways.sort_unstable();
+        gateways.dedup();
+        gateways.truncate(Gateways::MOST);
+        match gateways.as_slice() {
+            [] => None,
+            [gateway] => Some(Self::Via(*gateway)),
+            _ => Some(Self::ViaMany(Gateways(gateways.into()))),
+        }
+    }
+
+    /// The interface that it names.
+    pub const fn interface(&self) -> Option<InterfaceName> {
+        match self {
+            Self::Interface(interface) | Self::ViaOnlink { interface, .. } => Some(*interface),
+            _ => None,
+        }
+    }
 }
 
 /// A permanent neighbour entry.

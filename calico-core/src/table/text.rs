@@ -326,9 +326,14 @@ impl Display for Element {
 impl Display for Route {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         write!(f, "{} ", self.key.dest)?;
-        match self.target {
+        match &self.target {
             RouteTarget::Interface(interface) => write!(f, "dev {interface} scope link")?,
             RouteTarget::Via(gateway) => write!(f, "via {gateway}")?,
+            RouteTarget::ViaMany(gateways) => {
+                for (index, gateway) in gateways.iter().enumerate() {
+                    write!(f, "{}via {gateway}", if index == 0 { "" } else { " or " })?;
+                }
+            }
             RouteTarget::ViaOnlink { gateway, interface } => write!(f, "via {gateway} dev {interface} onlink")?,
             RouteTarget::Blackhole => f.write_str("blackhole")?,
         }

@@ -163,7 +163,7 @@ impl Routing {
             }
         }
         for (tag, route) in (neighbors.len()..).zip(routes) {
-            let interface = route::interface(route);
+            let interface = route.interface();
             let index = interface.and_then(|interface| indices.known(interface));
             if interface.is_none() || index.is_some() {
                 let message = route::encode(route, index);
@@ -188,7 +188,7 @@ impl Routing {
             }
         }
         for route in &delta.routes_set {
-            if let Some(interface) = route::interface(route)
+            if let Some(interface) = route.interface()
                 && self.index(interface, indices).is_none()
             {
                 let error = no_interface(route::name(&route.key), interface);
@@ -306,9 +306,9 @@ fn neighbor_refused(neighbor: &Neighbor, error: io::Error) -> DataplaneError {
 
 fn route_refused(route: &Route, error: io::Error) -> DataplaneError {
     let object = route::name(&route.key);
-    match route.target {
+    match &route.target {
         RouteTarget::Interface(interface) if is(&error, &[Errno::ENODEV, Errno::ENETDOWN]) => {
-            no_interface(object, interface)
+            no_interface(object, *interface)
         }
         _ => kernel("write", &object)(error),
     }

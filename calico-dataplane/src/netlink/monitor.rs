@@ -308,8 +308,9 @@ impl Translator {
         let written = message.kind == route::NEW;
         // Another's route that took the place of one, maybe ours.
         let replaced = written && message.flags & REPLACE != 0;
+        let is_told = found.route.is_some() || replaced;
         let route = found.route.filter(|_| written);
-        (found.route.is_some() || replaced).then_some(HostChange::Route { key: found.key, route })
+        is_told.then_some(HostChange::Route { key: found.key, route })
     }
 
     #[expect(clippy::needless_pass_by_ref_mut, reason = "one signature for all translations")]

@@ -12,11 +12,11 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 
-use calico_core::net::{Cidr, Family, InterfaceName};
+use calico_core::net::{Cidr, Family};
 use calico_core::table::{Route, RouteClass, RouteKey, RouteTableId, RouteTarget};
 use netlink_packet_route::AddressFamily;
 use netlink_packet_route::route::{
-    RouteAttribute, RouteFlags, RouteHeader, RouteMessage, RouteProtocol, RouteScope, RouteType, RouteVia,
+    RouteAttribute, RouteFlags, RouteHeader, RouteMessage, RouteNextHop, RouteProtocol, RouteScope, RouteType, RouteVia,
 };
 
 use super::link::Links;
@@ -47,14 +47,19 @@ const RTA_TABLE: u16 = 15;
 const RTA_VIA: u16 = 18;
 const RTA_ENCAP: u16 = 22;
 
+/// Length of `struct rtnexthop`.
+const HOP_HEADER: usize = 8;
+/// A next hop is on its interface whatever the interface's prefixes.
+const RTNH_F_ONLINK: u8 = 4;
+
 /// `RT_TABLE_LOCAL`: the kernel's own.
 const TABLE_LOCAL: u32 = 255;
 
-/// What stands for a way that we would never write, such as several next hops: it equals nothing desired.
+/// What stands for a way that we would never write, such as one with a weight: it equals nothing desired.
 const FOREIGN_TARGET: RouteTarget = RouteTarget::Via(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
 
 /// A route as read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Decoded {
     pub(crate) key: RouteKey,
     /// Present if the protocol is one of ours.
@@ -68,18 +73,22 @@ pub(crate) fn dump_request(family: AddressFamily) -> RouteMessage {
     message
 }
 
-/// The route; `index` is that of [`interface`].
+/// The route; `index` is that of the interface that its target names.
 pub(crate) fn encode(route: &Route, index: Option<u32>) -> RouteMessage {
     let mut message = keyed(&route.key, class_protocol(route.class));
     let header = &mut message.header;
     header.kind = RouteType::Unicast;
     header.scope = RouteScope::Universe;
-    match route.target {
+    match &route.target {
         RouteTarget::Interface(_) => header.scope = RouteScope::Link,
-        RouteTarget::Via(gateway) => message.attributes.push(via(gateway, route.key.dest)),
+        RouteTarget::Via(gateway) => message.attributes.push(via(*gateway, route.key.dest)),
+        RouteTarget::ViaMany(gateways) => {
+            let hops = gateways.iter().map(|gateway| hop(gateway, route.key.dest)).collect();
+            message.attributes.push(RouteAttribute::MultiPath(hops));
+        }
         RouteTarget::ViaOnlink { gateway, .. } => {
             header.flags = RouteFlags::Onlink;
-            message.attributes.push(via(gateway, route.key.dest));
+            message.attributes.push(via(*gateway, route.key.dest));
         }
         // Also for what is not known here: no way is better than a wrong one.
         _ => header.kind = RouteType::BlackHole,
@@ -103,14 +112,6 @@ pub(crate) fn removal(key: &RouteKey, protocol: u8) -> RouteMessage {
 /// Whether the kernel takes the metric for "any" when it removes a route.
 pub(crate) fn is_ambiguous(key: &RouteKey) -> bool {
     key.metric == 0 && key.dest.family() == Family::V4
-}
-
-/// The interface that a route needs.
-pub(crate) const fn interface(route: &Route) -> Option<InterfaceName> {
-    match route.target {
-        RouteTarget::Interface(interface) | RouteTarget::ViaOnlink { interface, .. } => Some(interface),
-        _ => None,
-    }
 }
 
 /// Reads a route; the kernel's local table, multicast and cached clones are none.
@@ -156,6 +157,7 @@ struct Attributes {
     dest: Option<IpAddr>,
     metric: u32,
     gateway: Option<IpAddr>,
+    gateways: Vec<IpAddr>,
     interface: Option<u32>,
     foreign: bool,
 }
@@ -171,7 +173,11 @@ impl Attributes {
             // The family, in two bytes, comes first.
             RTA_VIA => self.gateway = Some(address(value.get(2..)?)?),
             RTA_OIF => self.interface = Some(number(value)?),
-            RTA_MULTIPATH | RTA_ENCAP => self.foreign = true,
+            RTA_MULTIPATH => match gateways(value) {
+                Some(gateways) => self.gateways = gateways,
+                None => self.foreign = true,
+            },
+            RTA_ENCAP => self.foreign = true,
             _ => {}
         }
         Some(())
@@ -182,6 +188,9 @@ impl Attributes {
         let onlink = header.flags.contains(RouteFlags::Onlink);
         match (header.kind, self.gateway, interface) {
             _ if self.foreign => FOREIGN_TARGET,
+            (RouteType::Unicast, None, None) if !onlink && !self.gateways.is_empty() => {
+                RouteTarget::via(self.gateways.iter().copied()).unwrap_or(FOREIGN_TARGET)
+            }
             (RouteType::BlackHole, _, _) => RouteTarget::Blackhole,
             (RouteType::Unicast, Some(gateway), Some(interface)) if onlink => {
                 RouteTarget::ViaOnlink { gateway, interface }
@@ -191,6 +200,26 @@ impl Attributes {
             _ => FOREIGN_TARGET,
         }
     }
+}
+
+/// The gateways of several next hops (`struct rtnexthop`, each with attributes of its own); none if one of them is not as we write it: with a
+/// weight, on an interface whatever its prefixes, without a gateway.
+fn gateways(mut value: &[u8]) -> Option<Vec<IpAddr>> {
+    let mut gateways = Vec::new();
+    while let [low, high, flags, weight, rest @ ..] = value {
+        let length = usize::from(u16::from_ne_bytes([*low, *high]));
+        let own = rest.get(HOP_HEADER - 4..).and_then(|_| value.get(HOP_HEADER..length))?;
+        if *weight != 0 || flags & RTNH_F_ONLINK != 0 {
+            return None;
+        }
+        let mut hop = Attributes::default();
+        for (kind, value) in attributes(own) {
+            hop.take(kind, value)?;
+        }
+        gateways.push(hop.gateway.filter(|_| !hop.foreign)?);
+        value = value.get(length.next_multiple_of(4)..).unwrap_or_default();
+    }
+    (!gateways.is_empty()).then_some(gateways)
 }
 
 fn number(value: &[u8]) -> Option<u32> {
@@ -229,6 +258,13 @@ fn via(gateway: IpAddr, dest: Cidr) -> RouteAttribute {
     }
 }
 
+/// One of several next hops; the kernel finds its interface.
+fn hop(gateway: IpAddr, dest: Cidr) -> RouteNextHop {
+    let mut hop = RouteNextHop::default();
+    hop.attributes.push(via(gateway, dest));
+    hop
+}
+
 /// The protocol number of a class.
 pub(super) const fn class_protocol(class: RouteClass) -> u8 {
     match class {
@@ -249,8 +285,8 @@ const fn protocol_class(protocol: u8) -> Option<RouteClass> {
 
 #[cfg(test)]
 mod tests {
+    use calico_core::net::InterfaceName;
     use netlink_packet_core::Emitable;
-    use netlink_packet_route::route::RouteAddress;
     use proptest::prelude::*;
 
     use super::*;
@@ -272,13 +308,14 @@ mod tests {
             let v4 = IpAddr::from(u32::try_from(bits & 0xffff_ffff).unwrap().to_be_bytes());
             Cidr::new(if six { IpAddr::from(bits.to_be_bytes()) } else { v4 }, length).unwrap()
         });
-        let target = (0..4, any::<bool>(), any::<u32>()).prop_map(|(kind, six, bits)| {
+        let target = (0..5, any::<bool>(), any::<u32>()).prop_map(|(kind, six, bits)| {
             let wide = (0x2001_0db8_u128 << 96) | u128::from(bits);
             let gateway = if six { IpAddr::from(wide.to_be_bytes()) } else { IpAddr::from(bits.to_be_bytes()) };
             match kind {
                 0 => RouteTarget::Interface(InterfaceName::CALI),
                 1 => RouteTarget::Via(gateway),
                 2 => RouteTarget::ViaOnlink { gateway, interface: InterfaceName::CALI },
+                3 => RouteTarget::via([gateway, [10, 0, 0, 1].into(), [10, 0, 0, 2].into()]).unwrap(),
                 _ => RouteTarget::Blackhole,
             }
         });
@@ -287,7 +324,8 @@ mod tests {
             let (dest, table, metric, target, class) = parts;
             let key = RouteKey { table: RouteTableId::new(table), dest, metric };
             let route = Route { key, target, class };
-            (table != TABLE_LOCAL).then(|| (route, interface(&route).map(|_| 7)))
+            let index = route.target.interface().map(|_| 7);
+            (table != TABLE_LOCAL).then_some((route, index))
         })
     }
 
@@ -303,18 +341,27 @@ mod tests {
         }
     }
 
-    /// The library's parser sees the same in it.
+    /// What we would not write equals nothing that is wanted.
     #[test]
-    fn a_route_of_several_ways_is_nobodys() {
-        let mut message =
-            keyed(&RouteKey { table: RouteTableId::MAIN, dest: Cidr::host([9, 9, 9, 9].into()), metric: 5 }, BGP);
-        message.header.kind = RouteType::Unicast;
-        message.attributes.push(RouteAttribute::MultiPath(Vec::new()));
-        message.attributes.push(RouteAttribute::Gateway(RouteAddress::Inet([1, 2, 3, 4].into())));
-        let mut bytes = vec![0; message.buffer_len()];
-        message.emit(&mut bytes);
-        assert_eq!(decode(&bytes, &links()).unwrap().route.unwrap().target, FOREIGN_TARGET);
-        bytes.truncate(HEADER - 1);
-        assert_eq!(decode(&bytes, &links()), None);
+    fn a_route_of_several_ways_that_is_not_as_ours_is_nobodys() {
+        let plain = || hop([1, 2, 3, 4].into(), Cidr::host([9, 9, 9, 9].into()));
+        let target = |hops: Vec<RouteNextHop>| {
+            let key = RouteKey { table: RouteTableId::MAIN, dest: Cidr::host([9, 9, 9, 9].into()), metric: 5 };
+            let mut message = keyed(&key, BGP);
+            message.header.kind = RouteType::Unicast;
+            message.attributes.push(RouteAttribute::MultiPath(hops));
+            let mut bytes = vec![0; message.buffer_len()];
+            message.emit(&mut bytes);
+            decode(&bytes, &links()).unwrap().route.unwrap().target
+        };
+        assert_eq!(target(vec![plain()]), RouteTarget::Via([1, 2, 3, 4].into()));
+        let mut weighted = plain();
+        weighted.hops = 1;
+        let mut onlink = plain();
+        onlink.flags = netlink_packet_route::route::RouteNextHopFlags::Onlink;
+        for odd in [vec![], vec![plain(), weighted], vec![onlink, plain()], vec![RouteNextHop::default()]] {
+            assert_eq!(target(odd.clone()), FOREIGN_TARGET, "{odd:?}");
+        }
+        assert_eq!(decode(&[0; HEADER - 1], &links()), None);
     }
 }

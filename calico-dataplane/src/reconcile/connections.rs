@@ -19,7 +19,7 @@ use calico_core::delta::Difference;
 use calico_core::net::Cidr;
 use calico_core::table::{Datum, Delta, Route, RouteClass, RouteKey, SetName};
 
-use super::machine::{Reconciler, route_interface};
+use super::machine::Reconciler;
 use super::retry::Object;
 use crate::ApplyReport;
 
@@ -78,7 +78,7 @@ impl Reconciler {
         };
         let key = |metric| RouteKey { metric, ..*found.key };
         let mut wanted = self.routes.range(key(0)..=key(u32::MAX)).filter_map(|found| found.desired);
-        wanted.all(|wanted| route_interface(wanted) != route_interface(observed))
+        wanted.all(|wanted| wanted.interface() != observed.interface())
     }
 
     /// Adds to what is carried out the addresses whose former owner has lost them once it is.

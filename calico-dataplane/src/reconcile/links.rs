@@ -4,7 +4,7 @@ use calico_core::delta::Tracker;
 use calico_core::net::InterfaceName;
 use calico_core::table::{Route, RouteKey};
 
-use super::machine::{Look, Reconciler, route_interface};
+use super::machine::{Look, Reconciler};
 use super::retry::Object;
 use super::shapings::shapers_of;
 use crate::LinkState;
@@ -50,7 +50,7 @@ impl Reconciler {
     pub(super) fn expedite_routes_by(&mut self, name: InterfaceName) {
         let routes = &self.routes;
         self.retries.expedite(|object| match object {
-            Object::Route(key) => routes.desired(key).and_then(route_interface).is_none_or(|by| by == name),
+            Object::Route(key) => routes.desired(key).and_then(Route::interface).is_none_or(|by| by == name),
             _ => false,
         });
     }
@@ -63,10 +63,7 @@ impl Reconciler {
         let goes_with_it = |object: &Object| match object {
             Object::Route(key) => {
                 let either = [routes.desired(key), routes.observed(key)];
-                either
-                    .into_iter()
-                    .flatten()
-                    .any(|route| route_interface(route).map_or(carries_gateways, |by| by == name))
+                either.into_iter().flatten().any(|route| route.interface().map_or(carries_gateways, |by| by == name))
             }
             Object::Neighbor(interface, _) => *interface == name,
             Object::Shaper(device) => shapers.contains(device),
@@ -79,13 +76,13 @@ impl Reconciler {
     /// Whether the loss of it needs nobody who caused it but an uplink that went.
     pub(super) fn may_have_gone_with_an_uplink(&self, object: &Object) -> bool {
         let Object::Route(key) = object else { return false };
-        let by_gateway = |route: &Route| route_interface(route).is_none();
+        let by_gateway = |route: &Route| route.interface().is_none();
         self.uplink_went && self.routes.observed(key).is_none() && self.routes.desired(key).is_some_and(by_gateway)
     }
 
     fn forget_routes_and_neighbors(&mut self, name: InterfaceName) {
         for key in self.routes_by_interface.get(&name).cloned().unwrap_or_default() {
-            if self.routes.observed(&key).and_then(route_interface) == Some(name) {
+            if self.routes.observed(&key).and_then(Route::interface) == Some(name) {
                 self.change_route(key, |routes| routes.set_observed(key, None));
             }
         }
@@ -127,13 +124,13 @@ impl Reconciler {
         self.routes_by_interface.clear();
         let both = self.routes.iter_desired().chain(self.routes.iter_observed());
         for (key, route) in both {
-            if let Some(name) = route_interface(route) {
+            if let Some(name) = route.interface() {
                 self.routes_by_interface.entry(name).or_default().insert(*key);
             }
         }
     }
 
     fn interfaces_of(&self, key: &RouteKey) -> [Option<InterfaceName>; 2] {
-        [self.routes.desired(key), self.routes.observed(key)].map(|route| route.and_then(route_interface))
+        [self.routes.desired(key), self.routes.observed(key)].map(|route| route.and_then(Route::interface))
     }
 }

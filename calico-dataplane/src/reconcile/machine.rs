@@ -8,7 +8,7 @@ use calico_core::delta::{Difference, Tracker};
 use calico_core::net::{InterfaceName, Mac};
 use calico_core::table::{
     BaseChain, Chain, ChainName, Delta, Element, FieldType, Fingerprint, InterfaceSetting, Neighbor, Route, RouteClass,
-    RouteKey, RouteTarget, SetDecl, SetName, Shaping,
+    RouteKey, SetDecl, SetName, Shaping,
 };
 
 use super::elements::Elements;
@@ -207,7 +207,7 @@ impl Reconciler {
         self.cuts.extend(&change.connections_cut);
         for key in &change.routes_removed {
             self.fights.expedite(&Object::Route(*key));
-            let may_be_there = self.retries.error(&Object::Route(*key)).and_then(|_| self.routes.desired(key)).copied();
+            let may_be_there = self.retries.error(&Object::Route(*key)).and_then(|_| self.routes.desired(key)).cloned();
             self.change_route(*key, |routes| {
                 if may_be_there.is_some() {
                     routes.set_observed(*key, may_be_there);
@@ -223,7 +223,7 @@ impl Reconciler {
             }
             self.retries.forget(&Object::Route(route.key));
             self.fights.expedite(&Object::Route(route.key));
-            self.change_route(route.key, |routes| routes.set_desired(route.key, *route));
+            self.change_route(route.key, |routes| routes.set_desired(route.key, route.clone()));
         }
         for Neighbor { interface, address, .. } in &change.neighbors_removed {
             let object = Object::Neighbor(*interface, *address);
@@ -588,7 +588,7 @@ impl Reconciler {
 
     fn host_objects_took_effect(&mut self, delta: &Delta, outcome: &ApplyReport, now: Duration) {
         let routes: BTreeMap<_, _> = outcome.routes.iter().map(|failure| (failure.key, &failure.error)).collect();
-        let written = delta.routes_set.iter().map(|route| (route.key, Some(*route)));
+        let written = delta.routes_set.iter().map(|route| (route.key, Some(route.clone())));
         for (key, route) in delta.routes_removed.iter().map(|key| (*key, None)).chain(written) {
             let object = Object::Route(key);
             match routes.get(&key) {
@@ -633,14 +633,6 @@ impl ChainMark {
 
     pub(super) const fn seen(chain: ObservedChain) -> Self {
         Self { base: chain.base, fingerprint: chain.fingerprint }
-    }
-}
-
-/// The interface that a route names.
-pub(super) const fn route_interface(route: &Route) -> Option<InterfaceName> {
-    match route.target {
-        RouteTarget::Interface(interface) | RouteTarget::ViaOnlink { interface, .. } => Some(interface),
-        _ => None,
     }
 }
 

@@ -15,7 +15,7 @@ use calico_core::table::{
 };
 
 use super::elements::{Data, Key};
-use super::machine::{Reconciler, WorkloadState, route_interface};
+use super::machine::{Reconciler, WorkloadState};
 use super::retry::Object;
 
 /// The nf_tables part, and the object that each of its items stands for.
@@ -258,7 +258,7 @@ pub(super) fn host_objects(machine: &Reconciler, now: Duration, delta: &mut Delt
             Some(_) if machine.holds_route(&key) => {
                 delta.routes_removed.extend(difference.observed.map(|_| key));
             }
-            Some(route) if route_interface(route).is_none_or(up) => delta.routes_set.push(*route),
+            Some(route) if route.interface().is_none_or(up) => delta.routes_set.push(route.clone()),
             None if !stale => delta.routes_removed.push(key),
             _ => {}
         }

@@ -211,7 +211,7 @@ fn stale_learned_routes_stay_until_the_speaker_has_settled() {
     let host = Recording::new();
     let learned = Route { target: RouteTarget::Via("192.0.2.1".parse().unwrap()), class: RouteClass::Bgp, ..route(9) };
     let local = Route { target: RouteTarget::Blackhole, class: RouteClass::LocalBlock, ..route(8) };
-    host.set_route(learned.key, Some(learned));
+    host.set_route(learned.key, Some(learned.clone()));
     host.set_route(local.key, Some(local));
     let mut node = Node::in_sync(&host);
     node.settle();
@@ -347,7 +347,7 @@ fn a_new_address_brings_failed_routes_back_at_once() {
     let learned = Route { target: RouteTarget::Via("192.0.2.1".parse().unwrap()), class: RouteClass::Bgp, ..route(9) };
     host.set_faults(Faults { routes: BTreeSet::from([learned.key]), ..Faults::default() });
     let mut node = Node::in_sync(&host);
-    node.driver.machine().desire(&Delta { routes_set: vec![learned], ..Delta::default() });
+    node.driver.machine().desire(&Delta { routes_set: vec![learned.clone()], ..Delta::default() });
     for _ in 0..10 {
         node.work();
         node.now = node.driver.state().poll_timeout(node.now).unwrap();

@@ -9,7 +9,7 @@ use std::task::{Poll, Waker};
 use async_trait::async_trait;
 use calico_core::connection::{Connection, RouteQuery};
 use calico_core::net::{InterfaceName, Mac};
-use calico_core::table::{ChainName, Delta, Neighbor, Route, RouteKey, RouteTarget, SetName, Shaper, Shaping};
+use calico_core::table::{ChainName, Delta, Neighbor, Route, RouteKey, SetName, Shaper, Shaping};
 
 use super::Ruleset;
 use crate::{
@@ -85,7 +85,7 @@ impl Recording {
 
     /// The routes now.
     pub fn routes(&self) -> Vec<Route> {
-        self.host().routes.values().copied().collect()
+        self.host().routes.values().cloned().collect()
     }
 
     /// The permanent neighbours now.
@@ -174,7 +174,7 @@ impl Recording {
         };
         let replaced = before.map(|link| link.index) != state.map(|link| link.index);
         if replaced || !state.is_some_and(|link| link.up) {
-            host.routes.retain(|_, route| route_interface(route) != Some(name));
+            host.routes.retain(|_, route| route.interface() != Some(name));
             host.neighbors.retain(|(interface, _), _| *interface != name);
         }
         if state.is_none() {
@@ -230,8 +230,8 @@ impl Recording {
     /// A stranger writes or (none) deletes a route.
     pub fn set_route(&self, key: RouteKey, route: Option<Route>) {
         let mut host = self.host();
-        match route {
-            Some(route) => host.routes.insert(key, route),
+        match &route {
+            Some(route) => host.routes.insert(key, route.clone()),
             None => host.routes.remove(&key),
         };
         host.tell(HostChange::Route { key, route });
@@ -379,9 +379,9 @@ impl Host {
     }
 
     fn apply_routes(&mut self, delta: &Delta, report: &mut ApplyReport) {
-        let written = delta.routes_set.iter().map(|route| (route.key, Some(*route)));
+        let written = delta.routes_set.iter().map(|route| (route.key, Some(route.clone())));
         for (key, route) in delta.routes_removed.iter().map(|key| (*key, None)).chain(written) {
-            let waits = route.and_then(|route| route_interface(&route)).filter(|name| !self.is_up(*name));
+            let waits = route.as_ref().and_then(Route::interface).filter(|name| !self.is_up(*name));
             let error = match waits {
                 _ if self.faults.routes.contains(&key) => planted("write route", &key.dest.to_string()),
                 Some(name) => no_interface(&key.dest.to_string(), name),
@@ -472,13 +472,6 @@ impl Host {
 
     fn is_up(&self, name: InterfaceName) -> bool {
         self.links.get(&name).is_some_and(|link| link.up)
-    }
-}
-
-const fn route_interface(route: &Route) -> Option<InterfaceName> {
-    match route.target {
-        RouteTarget::Interface(interface) | RouteTarget::ViaOnlink { interface, .. } => Some(interface),
-        _ => None,
     }
 }
 

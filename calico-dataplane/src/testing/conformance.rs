@@ -204,7 +204,7 @@ async fn routes_are_kept_by_key(dataplane: &mut dyn Dataplane, workload: Interfa
         },
     ];
     let set = |routes: &[Route]| Delta { routes_set: routes.to_vec(), ..Delta::default() };
-    let expect = |routes: &[Route]| routes.iter().map(|route| (route.key, *route)).collect();
+    let expect = |routes: &[Route]| routes.iter().map(|route| (route.key, route.clone())).collect();
     for _ in 0..2 {
         complete(&dataplane.apply(&set(&routes)).await);
         assert_eq!(observe(dataplane).await.routes, expect(&routes));

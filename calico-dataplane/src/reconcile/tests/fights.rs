@@ -78,11 +78,11 @@ fn an_uplink_that_flaps_is_no_fight() {
     let uplink = "eth0".parse().unwrap();
     let learned = Route { target: RouteTarget::Via("192.0.2.1".parse().unwrap()), class: RouteClass::Bgp, ..route(9) };
     let mut node = Node::in_sync(&host);
-    node.driver.machine().desire(&Delta { routes_set: vec![learned], ..Delta::default() });
+    node.driver.machine().desire(&Delta { routes_set: vec![learned.clone()], ..Delta::default() });
     for _ in 0..20 {
         host.set_link(uplink, up(2));
         node.work();
-        assert_eq!(host.routes(), [learned]);
+        assert_eq!(host.routes(), std::slice::from_ref(&learned));
         host.set_link(uplink, Some(LinkState { index: 2, up: false, mtu: 1500 }));
         host.set_route(learned.key, None);
         node.work();
@@ -161,7 +161,7 @@ fn what_a_look_finds_was_undone_unless_an_uplink_went() {
         undone(node)
     };
     assert!(looked(&mut node).is_empty(), "left by an earlier life");
-    node.driver.machine().desire(&Delta { routes_set: vec![learned], ..Delta::default() });
+    node.driver.machine().desire(&Delta { routes_set: vec![learned.clone()], ..Delta::default() });
     node.settle();
 
     let open = Chain { rules: Vec::new(), ..chain(&host, "to-workload") };
@@ -187,15 +187,15 @@ fn what_is_wanted_anew_does_not_wait_for_a_fight() {
     let host = Recording::new();
     let learned = Route { target: RouteTarget::Via("192.0.2.1".parse().unwrap()), class: RouteClass::Bgp, ..route(9) };
     let mut node = Node::in_sync(&host);
-    node.driver.machine().desire(&Delta { routes_set: vec![learned], ..Delta::default() });
+    node.driver.machine().desire(&Delta { routes_set: vec![learned.clone()], ..Delta::default() });
     node.work();
     for _ in 0..5 {
         host.set_route(learned.key, None);
         node.work();
     }
     assert!(host.routes().is_empty(), "it waits");
-    let other = Route { target: RouteTarget::Via("192.0.2.2".parse().unwrap()), ..learned };
-    node.driver.machine().desire(&Delta { routes_set: vec![other], ..Delta::default() });
+    let other = Route { target: RouteTarget::Via("192.0.2.2".parse().unwrap()), ..learned.clone() };
+    node.driver.machine().desire(&Delta { routes_set: vec![other.clone()], ..Delta::default() });
     node.work();
     assert_eq!(host.routes(), [other], "no time has passed");
 }

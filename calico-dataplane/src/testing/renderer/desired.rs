@@ -28,7 +28,7 @@ impl Desired {
             format!("a kernel refuses it: {error}: {cause}")
         })?;
         self.routes.retain(|key, _| !delta.routes_removed.contains(key));
-        self.routes.extend(delta.routes_set.iter().map(|route| (route.key, *route)));
+        self.routes.extend(delta.routes_set.iter().map(|route| (route.key, route.clone())));
         for neighbor in &delta.neighbors_removed {
             self.neighbors.remove(&neighbor_key(neighbor));
         }
