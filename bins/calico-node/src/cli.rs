@@ -68,6 +68,9 @@ pub struct RunArgs {
     /// TCP port that BGP listens on and connects to
     #[arg(long, env = "CALICO_BGP_PORT", value_name = "PORT", default_value_t = 179, value_parser = clap::value_parser!(u16).range(1..))]
     pub bgp_port: u16,
+    /// Directory with the secrets that passwords of BGP sessions are in: a directory for each, a file for each key
+    #[arg(long, env = "CALICO_BGP_SECRETS", value_name = "DIRECTORY", default_value = "/etc/calico/bgp-secrets")]
+    pub bgp_secrets: PathBuf,
     /// Range of the IPv4 pool that is made when the cluster has none; `none` makes none
     #[arg(long, env = "CALICO_IPV4POOL_CIDR", value_name = "CIDR", default_value = "192.168.0.0/16", value_parser = pool_cidr)]
     pub ipv4_pool_cidr: PoolCidr,

@@ -20,6 +20,7 @@ mod memory;
 pub mod metrics;
 pub mod policy_args;
 mod run;
+mod secrets;
 pub mod startup;
 mod status;
 

@@ -20,6 +20,7 @@ use crate::cli::{Backend, IpSetting, RunArgs};
 use crate::control::Server;
 use crate::memory;
 use crate::metrics::Metrics;
+use crate::secrets;
 use crate::startup::address::interface_addresses;
 use crate::startup::alone::AloneInNamespace;
 use crate::startup::identity;
@@ -43,6 +44,7 @@ pub(crate) async fn run(args: RunArgs, store: Arc<dyn Datastore>) -> Result<(), 
     let _server = Server::start(&args.control_socket, agent.calls())?;
     serve_health(&args, &agent);
     give_back_once_ready(&agent);
+    tokio::spawn(secrets::follow(args.bgp_secrets.clone(), agent.wanted_secrets(), agent.facts()));
     if args.backend == Backend::Bird {
         warn!(
             "CALICO_NETWORKING_BACKEND=bird: this calico-node speaks BGP itself; stop the bird daemon of this host, or set native"

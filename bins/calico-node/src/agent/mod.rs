@@ -13,6 +13,7 @@ mod bgp;
 mod bgp_routes;
 mod calls;
 mod denied;
+mod facts;
 mod gate;
 mod host;
 mod parts;
@@ -44,10 +45,12 @@ use crate::health::Health;
 use crate::metrics::Metrics;
 use bgp::next_bgp;
 use denied::Job;
+pub use facts::Fact;
+use facts::Facts;
 use gate::{Gate, Passed};
 use host::{Deaf, next_change};
 pub use parts::Parts;
-use pipeline::Pipeline;
+use pipeline::{Changes, Pipeline};
 use session_log::SessionLog;
 pub use state::OwnNode;
 use state::State;
@@ -84,6 +87,7 @@ pub struct Agent {
     metrics: Arc<Metrics>,
     calls: mpsc::Receiver<Call>,
     call_sender: mpsc::Sender<Call>,
+    facts: Facts,
 }
 
 impl Agent {
@@ -124,6 +128,7 @@ impl Agent {
             metrics: parts.metrics,
             calls,
             call_sender,
+            facts: Facts::default(),
         }
     }
 
@@ -170,6 +175,7 @@ impl Agent {
                 done = self.job.done() => self.handle_done(done),
                 event = next_bgp(&mut self.bgp) => self.handle_bgp(event),
                 Some(call) = self.calls.recv() => self.handle_call(call),
+                Some(fact) = self.facts.receiver.recv() => self.handle_facts(fact).await,
                 () = tokio::time::sleep_until(wake) => self.apply_bgp().await,
             }
         }
@@ -199,9 +205,8 @@ impl Agent {
         if !updates.is_empty() {
             self.state.note_own_node(&updates);
             let changes = self.pipeline.handle_updates(&updates);
-            self.driver.machine().desire(&changes.delta);
             is_news |= changes.bgp.is_some();
-            self.waiting_bgp = changes.bgp.or_else(|| self.waiting_bgp.take());
+            self.take_changes(changes);
         }
         if is_complete {
             self.state.seen_in_sync = true;
@@ -216,6 +221,14 @@ impl Agent {
         }
         if is_news {
             self.apply_bgp().await;
+        }
+    }
+
+    fn take_changes(&mut self, changes: Changes) {
+        self.driver.machine().desire(&changes.delta);
+        if changes.bgp.is_some() {
+            self.publish_wants();
+            self.waiting_bgp = changes.bgp;
         }
     }
 

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use calico_bgp::BgpEvent;
@@ -19,6 +20,7 @@ use calico_dataplane::denied::{DeniedConnections, Holding, Work};
 
 use super::ailing;
 use super::bgp_routes::{BLOCK_METRIC, BgpRoutes};
+use super::facts::Fact;
 
 /// All that this host decides. Every method returns how the desired state changes.
 pub(super) struct Pipeline {
@@ -87,10 +89,27 @@ impl Pipeline {
             self.graph.handle_update(update);
             topology_changed |= self.topology.handle_update(update);
         }
-        let mut changes = Changes { delta: self.flush(), bgp: None };
-        if !topology_changed {
-            return changes;
+        let changes = Changes { delta: self.flush(), bgp: None };
+        if topology_changed { self.follow_topology(changes) } else { changes }
+    }
+
+    /// Takes in what somebody watched beside the datastore.
+    pub(super) fn handle_facts(&mut self, facts: Vec<Fact>) -> Changes {
+        let mut topology_changed = false;
+        for fact in facts {
+            match fact {
+                Fact::Secret { name, value } => topology_changed |= self.topology.handle_secret(&name, value),
+            }
         }
+        if topology_changed { self.follow_topology(Changes::default()) } else { Changes::default() }
+    }
+
+    /// Secrets that sessions of this host need.
+    pub(super) fn wanted_secrets(&self) -> BTreeSet<Arc<str>> {
+        self.topology.secrets()
+    }
+
+    fn follow_topology(&mut self, mut changes: Changes) -> Changes {
         self.follow_blocks(&mut changes.delta);
         let desired = self.topology.desired();
         self.bgp_routes.set_policy(&desired.kernel, &mut changes.delta);

@@ -1,5 +1,7 @@
 //! The whole agent over a store, a kernel and a speaker in memory.
 
+use std::collections::BTreeSet;
+
 use calico_bgp::{BgpEvent, LearnedRoute, RecordingBackend};
 use calico_cmd::control::{Answer, Attachment, DatastoreState, ErrorCode, Failure, NodeStatus, Success, Verb};
 use calico_core::net::{Cidr, InterfaceList};
@@ -34,6 +36,8 @@ struct World {
     health: watch::Receiver<Health>,
     own_node: watch::Receiver<OwnNode>,
     registration: watch::Sender<Option<String>>,
+    facts: mpsc::Sender<Fact>,
+    wanted_secrets: watch::Receiver<BTreeSet<Arc<str>>>,
     agent: JoinHandle<()>,
 }
 
@@ -63,8 +67,9 @@ impl World {
         });
         let (calls, health) = (agent.calls(), agent.health());
         let (own_node, registration) = (agent.own_node(), agent.registration());
+        let (facts, wanted_secrets) = (agent.facts(), agent.wanted_secrets());
         let agent = tokio::spawn(agent.run(std::future::pending()));
-        Self { store, kernel, bgp, calls, health, own_node, registration, agent }
+        Self { store, kernel, bgp, calls, health, own_node, registration, facts, wanted_secrets, agent }
     }
 
     async fn put(&self, key: ResourceKey, resource: Resource) {

@@ -1,6 +1,7 @@
 //! From what the datastore says of BGP to what the speaker is to do, and back.
 
-use calico_core::resource::{BgpConfigurationSpec, BgpPeerSpec, ServiceRange};
+use calico_core::bgp::Password;
+use calico_core::resource::{BgpConfigurationSpec, BgpPassword, BgpPeerSpec, SecretKeyRef, ServiceRange};
 
 use super::*;
 
@@ -49,4 +50,27 @@ async fn ranges_of_services_are_announced_and_not_learned() {
     assert!(world.route("10.2.0.0/26").is_some());
     let originated = world.bgp.applied().last().unwrap().originated.clone();
     assert!(originated.iter().any(|one| one.prefix.to_string() == "10.96.0.0/12"), "{originated:?}");
+}
+
+/// Until somebody tells of the secret the session has a reason to be down; then it has the password, and with a new one a new password.
+#[tokio::test(start_paused = true)]
+async fn a_password_comes_from_who_reads_secrets() {
+    let mut world = World::start(MemoryStore::new());
+    populate(&world).await;
+    let reference = SecretKeyRef { name: "bgp".into(), key: "tor".into(), ..SecretKeyRef::default() };
+    let Resource::BgpPeer(mut peer) = tor(Vec::new()) else { panic!("no peer") };
+    peer.spec.password = Some(BgpPassword { secret_key_ref: Some(reference) });
+    world.put(ResourceKey::cluster(Kind::BgpPeer, "tor"), Resource::BgpPeer(peer)).await;
+    let wanted = world.wanted_secrets.wait_for(|wanted| !wanted.is_empty()).await.unwrap().clone();
+    assert_eq!(wanted, BTreeSet::from(["bgp".into()]));
+    let password = |world: &World| world.bgp.applied().last().map(|desired| desired.peers[0].session.password.clone());
+    world.until("kept down", |_| matches!(password(&world), Some(Password::Missing(_)))).await;
+    for key in ["one", "two"] {
+        let value = Some([("tor".to_owned(), key.to_owned())].into());
+        world.facts.send(Fact::Secret { name: "bgp".into(), value }).await.unwrap();
+        let is_set = |_: &NodeStatus| matches!(password(&world), Some(Password::Key(secret)) if secret.expose() == key);
+        world.until("the password is known", is_set).await;
+    }
+    world.facts.send(Fact::Secret { name: "bgp".into(), value: None }).await.unwrap();
+    world.until("kept down", |_| matches!(password(&world), Some(Password::Missing(_)))).await;
 }
