@@ -1,13 +1,14 @@
 //! The command line. Every flag has its environment twin, most of them upstream's.
 
 use std::ffi::{OsStr, OsString};
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::str::FromStr;
 
 use calico_cmd::control::{DEFAULT_SOCKET, SOCKET_ENV};
+use calico_core::bgp::RouterIdSource;
 use calico_core::cni::WorkloadPrefixes;
-use calico_core::net::{AsNumber, Cidr};
+use calico_core::net::{AsNumber, Cidr, Family};
 use calico_core::resource::NodeAddress;
 use clap::{Arg, Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 
@@ -59,6 +60,16 @@ pub struct RunArgs {
     #[arg(long, env = "IP_AUTODETECTION_METHOD", value_name = "METHOD", default_value = "first-found",
           value_parser = Method::from_str)]
     pub ip_autodetection_method: Method,
+    /// IPv6 address of this node: an address (with or without its subnet), `autodetect`, or `none` [default: keep what is stored]
+    #[arg(long, env = "IP6", value_name = "ADDRESS", value_parser = ip6_setting)]
+    pub ip6: Option<IpSetting>,
+    /// How to find the IPv6 address; as `--ip-autodetection-method`
+    #[arg(long, env = "IP6_AUTODETECTION_METHOD", value_name = "METHOD", default_value = "first-found",
+          value_parser = Method::from_str)]
+    pub ip6_autodetection_method: Method,
+    /// BGP identifier of this node: an IPv4 address, or `hash` for one made of its name [default: its IPv4 address; without one, it needs this]
+    #[arg(long, env = "CALICO_ROUTER_ID", value_name = "ID", default_value = "", hide_default_value = true, value_parser = router_id)]
+    pub router_id: RouterIdSource,
     /// AS number of this node, where it differs from the cluster's
     #[arg(long = "as", env = "AS", value_name = "NUMBER", value_parser = as_number)]
     pub as_number: Option<AsNumber>,
@@ -203,12 +214,31 @@ fn as_number(text: &str) -> Result<AsNumber, String> {
 }
 
 fn ip_setting(text: &str) -> Result<IpSetting, String> {
+    setting_of(Family::V4, text).ok_or_else(|| "give an IPv4 address, `autodetect` or `none`".into())
+}
+
+fn ip6_setting(text: &str) -> Result<IpSetting, String> {
+    setting_of(Family::V6, text).ok_or_else(|| "give an IPv6 address, `autodetect` or `none`".into())
+}
+
+fn setting_of(family: Family, text: &str) -> Option<IpSetting> {
     match text.trim() {
-        "autodetect" => Ok(IpSetting::Autodetect),
-        "none" => Ok(IpSetting::None),
-        text => match text.parse::<NodeAddress>() {
-            Ok(address) if address.address().is_ipv4() => Ok(IpSetting::Address(address)),
-            _ => Err("give an IPv4 address, `autodetect` or `none`".into()),
+        "autodetect" => Some(IpSetting::Autodetect),
+        "none" => Some(IpSetting::None),
+        text => {
+            let address: NodeAddress = text.parse().ok()?;
+            (Family::of(address.address()) == family).then_some(IpSetting::Address(address))
+        }
+    }
+}
+
+fn router_id(text: &str) -> Result<RouterIdSource, String> {
+    match text.trim() {
+        "" => Ok(RouterIdSource::NodeAddress),
+        "hash" => Ok(RouterIdSource::NameHash),
+        text => match text.parse::<Ipv4Addr>() {
+            Ok(id) if !id.is_unspecified() => Ok(RouterIdSource::Literal(id)),
+            _ => Err("give an IPv4 address other than 0.0.0.0, or `hash`".into()),
         },
     }
 }
@@ -240,6 +270,20 @@ mod tests {
         assert!(parse("--as=0").unwrap_err().to_string().contains("RFC 7607"));
         for good in ["--as=1", "--as=1.0", "--as=4294967295", "--bgp-port=1", "--bgp-port=65535"] {
             parse(good).unwrap();
+        }
+    }
+
+    #[test]
+    fn addresses_are_of_their_family_and_identifiers_are_not_zero() {
+        for (good, bad) in [("--ip=10.0.0.1/24", "--ip=fd00::1"), ("--ip6=fd00::1/64", "--ip6=10.0.0.1")] {
+            Cli::try_parse_from(["calico-node", "run", good]).unwrap();
+            Cli::try_parse_from(["calico-node", "run", bad]).unwrap_err();
+        }
+        assert_eq!(router_id(""), Ok(RouterIdSource::NodeAddress));
+        assert_eq!(router_id("hash"), Ok(RouterIdSource::NameHash));
+        assert_eq!(router_id("1.2.3.4"), Ok(RouterIdSource::Literal(Ipv4Addr::new(1, 2, 3, 4))));
+        for bad in ["0.0.0.0", "fd00::1", "Hash", "1"] {
+            assert!(router_id(bad).is_err(), "{bad}");
         }
     }
 

@@ -21,7 +21,7 @@ use crate::control::Server;
 use crate::memory;
 use crate::metrics::Metrics;
 use crate::secrets;
-use crate::startup::address::interface_addresses;
+use crate::startup::address::{Method, interface_addresses};
 use crate::startup::alone::AloneInNamespace;
 use crate::startup::identity;
 use crate::startup::register::{IpChoice, RegisterError, Registration};
@@ -80,16 +80,17 @@ fn unregistered(ended: Result<RegisterError, JoinError>) -> RunError {
 }
 
 fn registration(args: &RunArgs, node: &str) -> Result<Registration, RunError> {
-    let method = args.ip_autodetection_method.clone();
-    let ip = match args.ip {
-        None => IpChoice::Keep(method),
-        Some(IpSetting::Autodetect) => IpChoice::Autodetect(method),
+    let choice = |setting, method: &Method, unset: fn(Method) -> IpChoice| match setting {
+        None => unset(method.clone()),
+        Some(IpSetting::Autodetect) => IpChoice::Autodetect(method.clone()),
         Some(IpSetting::None) => IpChoice::None,
         Some(IpSetting::Address(address)) => IpChoice::Address(address),
     };
     Ok(Registration {
         node: node.into(),
-        ip,
+        ip: choice(args.ip, &args.ip_autodetection_method, IpChoice::Keep),
+        // As upstream, a host takes part in IPv6 only when told to.
+        ip6: choice(args.ip6, &args.ip6_autodetection_method, |_| IpChoice::None),
         as_number: args.as_number,
         needs_address: args.backend != Backend::None,
         pool: args.ipv4_pool_cidr,
@@ -125,6 +126,7 @@ fn parts(args: &RunArgs, node: &str, store: Arc<dyn Datastore>, ids: &dyn IdSour
         dataplane: Box::new(LinuxDataplane::open(linux)?),
         bgp,
         bgp_port: args.bgp_port,
+        router_id: args.router_id,
         end_denied_connections: args.policy.end_denied_connections.then(|| render.settings()),
         renderer: Box::new(Renderer::new(render)),
         excluded_interfaces: args.policy.interface_exclude.clone(),

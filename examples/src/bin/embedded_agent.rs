@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use calico_bgp::RecordingBackend;
 use calico_cmd::control::{Answer, Success, Verb};
+use calico_core::bgp::RouterIdSource;
 use calico_core::net::InterfaceList;
 use calico_core::render::{RenderConfig, Renderer};
 use calico_dataplane::LinkState;
@@ -31,6 +32,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         dataplane: Box::new(host.clone()),
         bgp: Some(Box::new(RecordingBackend::new())),
         bgp_port: 179,
+        router_id: RouterIdSource::default(),
         renderer: Box::new(Renderer::new(RenderConfig::default())),
         excluded_interfaces: InterfaceList::default(),
         reconcile: ReconcileConfig::default(),

@@ -29,7 +29,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use calico_bgp::BgpBackend;
-use calico_core::bgp::DesiredBgp;
+use calico_core::bgp::{DesiredBgp, Topology};
+use calico_core::calc::Graph;
 use calico_core::net::InterfaceName;
 use calico_core::resource::{AffinityOwner, Kind};
 use calico_core::update::SyncStatus;
@@ -95,14 +96,14 @@ impl Agent {
     pub fn new(parts: Parts) -> Self {
         let workload_prefixes = parts.reconcile.workload_prefixes.clone();
         let end_denied = parts.end_denied_connections;
-        let pipeline = Pipeline::new(
-            &parts.node,
-            parts.bgp_port,
-            parts.renderer,
-            workload_prefixes.clone(),
-            parts.excluded_interfaces,
-            end_denied,
-        );
+        let graph = Graph::new(&parts.node)
+            .with_workload_prefixes(workload_prefixes.clone())
+            .with_excluded_interfaces(parts.excluded_interfaces);
+        let topology = Topology::new(&parts.node)
+            .with_port(parts.bgp_port)
+            .with_router_id(parts.router_id)
+            .with_workload_prefixes(workload_prefixes.clone());
+        let pipeline = Pipeline::new(graph, topology, parts.renderer, end_denied);
         let machine = Reconciler::new(pipeline.skeleton(), parts.reconcile);
         let (call_sender, calls) = mpsc::channel(64);
         let start = Health { beat: Instant::now(), ready: false, detail: "starting".into() };

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use calico_bgp::BgpBackend;
+use calico_core::bgp::RouterIdSource;
 use calico_core::net::InterfaceList;
 use calico_core::render::PolicyRenderer;
 use calico_core::verdict::Settings;
@@ -26,6 +27,8 @@ pub struct Parts {
     pub bgp: Option<Box<dyn BgpBackend>>,
     /// Port that BGP peers listen on.
     pub bgp_port: u16,
+    /// Where the BGP identifier of this node comes from.
+    pub router_id: RouterIdSource,
     /// What turns active policy into tables.
     pub renderer: Box<dyn PolicyRenderer + Send>,
     /// Interfaces whose addresses do not tell which host endpoint has them.

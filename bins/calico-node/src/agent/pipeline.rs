@@ -10,7 +10,7 @@ use calico_cmd::control::EndpointProblems;
 use calico_core::bgp::{DesiredBgp, Topology};
 use calico_core::calc::{Abilities, Graph, Problem};
 use calico_core::flow::Flow;
-use calico_core::net::{Cidr, InterfaceList, InterfaceName};
+use calico_core::net::{Cidr, InterfaceName};
 use calico_core::render::PolicyRenderer;
 use calico_core::resource::ResourceKey;
 use calico_core::table::{Delta, Route, RouteClass, RouteKey, RouteTableId, RouteTarget};
@@ -53,21 +53,16 @@ pub(super) struct Changes {
 
 impl Pipeline {
     pub(super) fn new(
-        node: &str,
-        bgp_port: u16,
+        graph: Graph,
+        topology: Topology,
         renderer: Box<dyn PolicyRenderer + Send>,
-        workload_prefixes: Vec<InterfaceName>,
-        excluded_interfaces: InterfaceList,
         end_denied: Option<Settings>,
     ) -> Self {
         // Nobody gives an agent endpoint slices.
         let abilities = Abilities { services: false, ..renderer.abilities() };
         Self {
-            graph: Graph::new(node)
-                .with_workload_prefixes(workload_prefixes.clone())
-                .with_excluded_interfaces(excluded_interfaces)
-                .with_abilities(abilities),
-            topology: Topology::new(node).with_port(bgp_port).with_workload_prefixes(workload_prefixes),
+            graph: graph.with_abilities(abilities),
+            topology,
             renderer,
             bgp_routes: BgpRoutes::default(),
             blocks: BTreeSet::new(),

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use calico_bgp::{BgpEvent, LearnedRoute, RecordingBackend};
 use calico_cmd::control::{Answer, Attachment, DatastoreState, ErrorCode, Failure, NodeStatus, Success, Verb};
+use calico_core::bgp::RouterIdSource;
 use calico_core::net::{Cidr, InterfaceList};
 use calico_core::render::{RenderConfig, Renderer};
 use calico_core::resource::{
@@ -58,6 +59,7 @@ impl World {
             dataplane,
             bgp: Some(Box::new(bgp.clone())),
             bgp_port: 179,
+            router_id: RouterIdSource::default(),
             renderer: Box::new(Renderer::new(RenderConfig::default())),
             excluded_interfaces: InterfaceList::default(),
             reconcile: ReconcileConfig::default(),

@@ -3,7 +3,7 @@
 //! Every step may race with other hosts that start at the same time, and may be repeated: what exists already is left as it is, a lost
 //! compare-and-swap is read again.
 
-use calico_core::net::AsNumber;
+use calico_core::net::{AsNumber, Family};
 use calico_core::resource::{
     IpPool, IpPoolSpec, Kind, NodeAddress, NodeBgpSpec, NodeSpec, NodeStatus, ReportedObject, Resource, ResourceKey,
 };
@@ -26,8 +26,10 @@ const DEFAULT_POOL: &str = "default-ipv4-ippool";
 pub struct Registration {
     /// Node name.
     pub node: String,
-    /// How the address is chosen.
+    /// How the IPv4 address is chosen.
     pub ip: IpChoice,
+    /// How the IPv6 address is chosen.
+    pub ip6: IpChoice,
     /// AS number, if it is this node's own.
     pub as_number: Option<AsNumber>,
     /// Whether the node takes part in BGP and so needs an address.
@@ -71,7 +73,9 @@ pub enum IpChoice {
 #[non_exhaustive]
 pub enum RegisterError {
     /// No address, although BGP needs one.
-    #[error("no IPv4 address for node {node}: set IP, or IP_AUTODETECTION_METHOD to what finds one")]
+    #[error(
+        "no address for node {node}: set IP or IP6, or IP_AUTODETECTION_METHOD or IP6_AUTODETECTION_METHOD to what finds one"
+    )]
     NoAddress {
         /// The node.
         node: String,
@@ -180,32 +184,37 @@ impl Registration {
     ) -> Result<ReportedObject<NodeSpec, NodeStatus>, RegisterError> {
         let mut node = old.cloned().unwrap_or_default();
         node.metadata.name.clone_from(&self.node);
-        let stored = node.spec.bgp.as_ref().and_then(|bgp| bgp.ipv4_address);
-        let address = self.choose_address(stored);
-        if address.is_none() && self.needs_address {
-            return Err(RegisterError::NoAddress { node: self.node.clone() });
+        if !self.needs_address {
+            return Ok(node);
         }
-        if self.needs_address {
-            let bgp = node.spec.bgp.get_or_insert_with(NodeBgpSpec::default);
-            bgp.ipv4_address = address;
-            bgp.as_number = self.as_number.or(bgp.as_number);
+        let bgp = node.spec.bgp.get_or_insert_with(NodeBgpSpec::default);
+        bgp.ipv4_address = self.choose_address(Family::V4, bgp.ipv4_address);
+        bgp.ipv6_address = self.choose_address(Family::V6, bgp.ipv6_address);
+        bgp.as_number = self.as_number.or(bgp.as_number);
+        if bgp.ipv4_address.is_none() && bgp.ipv6_address.is_none() {
+            return Err(RegisterError::NoAddress { node: self.node.clone() });
         }
         Ok(node)
     }
 
-    fn choose_address(&self, stored: Option<NodeAddress>) -> Option<NodeAddress> {
-        match &self.ip {
+    fn choose_address(&self, family: Family, stored: Option<NodeAddress>) -> Option<NodeAddress> {
+        let choice = match family {
+            Family::V4 => &self.ip,
+            Family::V6 => &self.ip6,
+        };
+        match choice {
             IpChoice::None => stored,
-            IpChoice::Keep(method) => stored.or_else(|| method.choose(&self.addresses)),
-            IpChoice::Autodetect(method) => method.choose(&self.addresses).or_else(|| {
-                warn!("no address found by the given method; the stored one, if any, is kept");
+            IpChoice::Keep(method) => stored.or_else(|| method.choose(family, &self.addresses)),
+            IpChoice::Autodetect(method) => method.choose(family, &self.addresses).or_else(|| {
+                warn!(?family, "no address found by the given method; the stored one, if any, is kept");
                 stored
             }),
             IpChoice::Address(address) => Some(self.widen(*address)),
         }
     }
 
-    /// An address given without its subnet gets that of the interface that carries it.
+    /// An address given without its subnet gets that of the interface that carries it. (Upstream widens IPv4 only; without its subnet an
+    /// IPv6 address has no neighbours.)
     fn widen(&self, address: NodeAddress) -> NodeAddress {
         if !address.network().is_host() {
             return address;
@@ -222,19 +231,31 @@ impl Registration {
         client: &Client,
         node: &ReportedObject<NodeSpec, NodeStatus>,
     ) -> Result<(), RegisterError> {
-        let Some(address) = node.spec.bgp.as_ref().and_then(|bgp| bgp.ipv4_address) else { return Ok(()) };
+        let of = |node: &ReportedObject<NodeSpec, NodeStatus>| {
+            node.spec.bgp.as_ref().map(|bgp| [bgp.ipv4_address, bgp.ipv6_address]).unwrap_or_default()
+        };
+        let own = of(node);
+        if own == [None, None] {
+            return Ok(());
+        }
         let listing = client
             .list(&Scope::Kind(Kind::Node))
             .await
             .map_err(|source| RegisterError::Store { step: "read the other nodes", source })?;
         for stored in listing.entries.iter().flatten() {
             let Resource::Node(other) = &*stored.resource else { continue };
-            let theirs = other.spec.bgp.as_ref().and_then(|bgp| bgp.ipv4_address);
-            if other.metadata.name != self.node && theirs.is_some_and(|theirs| theirs.address() == address.address()) {
+            if other.metadata.name == self.node {
+                continue;
+            }
+            let same = own.into_iter().zip(of(other)).find_map(|pair| match pair {
+                (Some(own), Some(theirs)) if own.address() == theirs.address() => Some(own.address()),
+                _ => None,
+            });
+            if let Some(address) = same {
                 return Err(RegisterError::Duplicate {
                     node: self.node.clone(),
                     other: other.metadata.name.clone(),
-                    address: address.address().to_string(),
+                    address: address.to_string(),
                 });
             }
         }
@@ -293,6 +314,7 @@ mod tests {
             let registration = Registration {
                 node: "host-1".into(),
                 ip: IpChoice::None,
+                ip6: IpChoice::None,
                 as_number: None,
                 needs_address: false,
                 pool: PoolCidr::None,
@@ -307,5 +329,49 @@ mod tests {
         let stored = client.get(&ResourceKey::cluster(Kind::ClusterInformation, "default")).await.unwrap();
         let Resource::ClusterInformation(cluster) = &*stored.resource else { panic!("{stored:?}") };
         assert_eq!((cluster.spec.cluster_type.as_str(), cluster.spec.calico_version.as_str()), ("k8s,bgp,kubeadm", ""));
+    }
+
+    fn addressed(node: &str, ip: IpChoice, ip6: IpChoice) -> Registration {
+        let address = |interface: &str, address: &str| InterfaceAddress {
+            interface: interface.into(),
+            address: address.parse().unwrap(),
+        };
+        Registration {
+            node: node.into(),
+            ip,
+            ip6,
+            as_number: None,
+            needs_address: true,
+            pool: PoolCidr::None,
+            pool_block_size: 26,
+            cluster_type: String::new(),
+            addresses: vec![address("eth0", "10.0.0.1/24"), address("eth0", "fd00::1/64")],
+        }
+    }
+
+    /// Each family by itself; one is enough; neither may be another node's.
+    #[tokio::test]
+    async fn a_node_has_an_address_of_either_family() {
+        let client =
+            Client::new(Arc::new(MemoryStore::new()), Arc::new(SystemClock), Arc::new(SystemIds::open().unwrap()));
+        let found = || IpChoice::Autodetect(Method::FirstFound);
+        let given = |text: &str| IpChoice::Address(text.parse().unwrap());
+        let rows = [
+            ("both", found(), found(), ["10.0.0.1/24", "fd00::1/64"]),
+            ("six", IpChoice::None, given("fd00::6/64"), ["", "fd00::6/64"]),
+            ("four", given("10.0.0.4/24"), IpChoice::None, ["10.0.0.4/24", ""]),
+        ];
+        for (name, ip, ip6, expected) in rows {
+            addressed(name, ip, ip6).carry_out(&client).await.node.unwrap();
+            let stored = client.get(&ResourceKey::cluster(Kind::Node, name)).await.unwrap();
+            let Resource::Node(node) = &*stored.resource else { panic!("{stored:?}") };
+            let bgp = node.spec.bgp.as_ref().unwrap();
+            let text = |address: Option<NodeAddress>| address.map(|address| address.to_string()).unwrap_or_default();
+            assert_eq!([text(bgp.ipv4_address), text(bgp.ipv6_address)], expected, "{name}");
+        }
+        let none = addressed("none", IpChoice::None, IpChoice::None).carry_out(&client).await.node;
+        assert!(matches!(none, Err(RegisterError::NoAddress { .. })), "{none:?}");
+        let same = addressed("same", IpChoice::None, given("fd00::1")).carry_out(&client).await.node;
+        assert!(matches!(&same, Err(RegisterError::Duplicate { other, .. }) if other == "both"), "{same:?}");
     }
 }

@@ -26,6 +26,7 @@ fn register_with(store: Arc<dyn Datastore>, world: &World, pool: PoolCidr) -> Jo
     let registration = Registration {
         node: "a".into(),
         ip: IpChoice::Address("10.0.0.1/24".parse().unwrap()),
+        ip6: IpChoice::None,
         as_number: None,
         needs_address: true,
         pool,
