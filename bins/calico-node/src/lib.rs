@@ -19,6 +19,7 @@ pub mod health;
 mod memory;
 pub mod metrics;
 pub mod policy_args;
+mod reporter;
 mod run;
 mod secrets;
 pub mod startup;

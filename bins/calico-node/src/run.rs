@@ -20,6 +20,7 @@ use crate::cli::{Backend, IpSetting, RunArgs};
 use crate::control::Server;
 use crate::memory;
 use crate::metrics::Metrics;
+use crate::reporter::Reporter;
 use crate::secrets;
 use crate::startup::address::{Method, interface_addresses};
 use crate::startup::alone::AloneInNamespace;
@@ -53,6 +54,8 @@ pub(crate) async fn run(args: RunArgs, store: Arc<dyn Datastore>) -> Result<(), 
     info!(node, version = env!("CARGO_PKG_VERSION"), "calico-node starts");
 
     let client = Client::new(store, Arc::new(SystemClock), Arc::new(ids));
+    let reporter = Reporter::new(&node, client.clone(), Arc::new(SystemClock), agent.calls());
+    let reporter = tokio::spawn(reporter.run());
     let registrar = Registrar::new(registration, client, agent.own_node(), agent.registration());
     let mut registrar = tokio::spawn(registrar.run());
     let mut terminate = signal(SignalKind::terminate())?;
@@ -67,6 +70,7 @@ pub(crate) async fn run(args: RunArgs, store: Arc<dyn Datastore>) -> Result<(), 
     };
     agent.run(shutdown).await;
     registrar.abort();
+    reporter.abort();
     info!("calico-node stops; what is enforced stays enforced");
     outcome
 }

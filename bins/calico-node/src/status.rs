@@ -135,6 +135,8 @@ mod tests {
             endpoints_with_problems: 1,
             notices: vec!["BGP: one route waits".into()],
             bgp_backend: Some("native".into()),
+            bgp_identifier: None,
+            bgp_configured: None,
             bgp: vec![PeerReport {
                 address: "192.0.2.1".into(),
                 name: "host-b".into(),

@@ -8,11 +8,10 @@ use calico_core::resource::{Action, Fault, Kind, Resource, Rule};
 use crate::input::Item;
 
 /// Kinds that are checked, stored and shown, and that nothing acts on yet: as `ARCHITECTURE.md` says among the known limits.
-const STORED_ONLY: [Kind; 6] = [
+const STORED_ONLY: [Kind; 5] = [
     Kind::IpReservation,
     Kind::FelixConfiguration,
     Kind::IpamConfiguration,
-    Kind::CalicoNodeStatus,
     Kind::KubeControllersConfiguration,
     Kind::LiveMigration,
 ];

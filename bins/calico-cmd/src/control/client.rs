@@ -5,8 +5,11 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use calico_core::net::Cidr;
+
 use super::protocol::{
-    Answer, Attachment, ErrorCode, Failure, MAX_LINE, NodeStatus, Reply, Request, Success, VERSION, Verb,
+    Answer, Attachment, ErrorCode, Failure, MAX_LINE, MOST_ROUTES, NodeStatus, Reply, Request, RouteReport, Success,
+    VERSION, Verb,
 };
 
 /// How long an agent may take to answer what it can answer at once.
@@ -94,6 +97,14 @@ impl Client {
     pub fn status(&mut self) -> Result<NodeStatus, ControlError> {
         match self.call(Verb::Status, self.prompt)? {
             Success::Status(status) => Ok(*status),
+            other => Err(self.odd(&other)),
+        }
+    }
+
+    /// Routes behind a destination, and whether there are others behind those.
+    pub fn routes(&mut self, after: Option<Cidr>) -> Result<(Vec<RouteReport>, bool), ControlError> {
+        match self.call(Verb::Routes { after, most: MOST_ROUTES }, self.prompt)? {
+            Success::Routes { routes, more } => Ok((routes, more)),
             other => Err(self.odd(&other)),
         }
     }

@@ -17,8 +17,8 @@ mod protocol;
 
 pub use client::{Client, ControlError};
 pub use protocol::{
-    Answer, Attachment, DatastoreState, EndpointProblems, ErrorCode, Failure, MAX_LINE, NodeStatus, PeerReport, Reply,
-    Request, Success, VERSION, Verb,
+    Answer, Attachment, DatastoreState, EndpointProblems, ErrorCode, Failure, MAX_LINE, MOST_ROUTES, NodeStatus,
+    PeerReport, Reply, Request, RouteReport, RouteSource, Success, VERSION, Verb,
 };
 
 /// Where the agent listens unless told otherwise.

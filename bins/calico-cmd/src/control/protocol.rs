@@ -1,5 +1,7 @@
 //! What goes over the control socket.
 
+use std::net::{IpAddr, Ipv4Addr};
+
 use calico_core::net::{Cidr, InterfaceName, Mac};
 use serde::{Deserialize, Serialize};
 
@@ -8,6 +10,9 @@ pub const VERSION: u32 = 1;
 
 /// Longest line either side accepts, in bytes. The longest real line is a status with a few thousand peers.
 pub const MAX_LINE: usize = 4 << 20;
+
+/// Most routes of one answer, so that it fits into a line.
+pub const MOST_ROUTES: usize = 8192;
 
 /// A request.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -46,6 +51,14 @@ pub enum Verb {
     RemoveInterface {
         /// The host's interface.
         name: String,
+    },
+    /// Routes of this host, sorted by destination.
+    Routes {
+        /// Those behind this destination; none for the first.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        after: Option<Cidr>,
+        /// How many at most; the agent gives no more than [`MOST_ROUTES`].
+        most: usize,
     },
     /// Answer once the endpoint is gone from the kernel, or when time is up.
     WaitEndpointGone {
@@ -101,6 +114,13 @@ pub enum Answer {
 pub enum Success {
     /// Of [`Verb::Status`].
     Status(Box<NodeStatus>),
+    /// Of [`Verb::Routes`].
+    Routes {
+        /// Some of them.
+        routes: Vec<RouteReport>,
+        /// Whether there are others behind the last of these.
+        more: bool,
+    },
     /// Of [`Verb::WaitEndpoint`].
     Enforced,
     /// Of [`Verb::WaitEndpointGone`] and [`Verb::RemoveInterface`].
@@ -177,6 +197,12 @@ pub struct NodeStatus {
     /// Who speaks BGP: `native` or `bird`; none where nobody does.
     #[serde(default)]
     pub bgp_backend: Option<String>,
+    /// BGP identifier of this node, if it has one.
+    #[serde(default)]
+    pub bgp_identifier: Option<Ipv4Addr>,
+    /// When BGP was last configured anew, in seconds since 1970.
+    #[serde(default)]
+    pub bgp_configured: Option<u64>,
     /// BGP sessions, sorted by address.
     pub bgp: Vec<PeerReport>,
     /// Routes learned by BGP that are in use.
@@ -206,6 +232,42 @@ pub enum DatastoreState {
     Resync,
     /// Up to date.
     InSync,
+}
+
+/// A route of this host.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(clippy::exhaustive_structs, reason = "the wire shape, built with literals")]
+pub struct RouteReport {
+    /// Where to.
+    pub destination: Cidr,
+    /// By which gateways; traffic is shared by several.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub gateways: Vec<IpAddr>,
+    /// Out of which interface, if it is one of a workload.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interface: Option<InterfaceName>,
+    /// Why it is there.
+    pub source: RouteSource,
+    /// The BGP session that told it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub peer: Option<String>,
+    /// Whether the kernel is to have it.
+    pub programmed: bool,
+}
+
+/// Why a route is there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum RouteSource {
+    /// To a workload of this host.
+    Workload,
+    /// A block of this host: what is in it and is no workload's is discarded.
+    Block,
+    /// A node of the mesh told it.
+    Mesh,
+    /// Another peer told it.
+    Peer,
 }
 
 /// One BGP session.

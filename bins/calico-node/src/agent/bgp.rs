@@ -1,6 +1,7 @@
 //! The BGP speaker's side of the loop: its configuration goes in, its events come out.
 
 use calico_bgp::{BgpBackend, BgpError, BgpEvent, SessionState};
+use calico_datastore::{Clock, SystemClock};
 use futures_util::FutureExt;
 use tracing::{error, info, warn};
 
@@ -12,9 +13,12 @@ impl Agent {
             return;
         }
         let (Some(bgp), Some(desired)) = (self.bgp.as_mut(), self.waiting_bgp.take()) else { return };
-        if let Err(error) = bgp.apply(&desired).await {
-            error!(%error, "BGP does not take its configuration; it is tried again");
-            self.waiting_bgp = Some(desired);
+        match bgp.apply(&desired).await {
+            Ok(()) => self.state.bgp_configured = Some(SystemClock.now().secs()),
+            Err(error) => {
+                error!(%error, "BGP does not take its configuration; it is tried again");
+                self.waiting_bgp = Some(desired);
+            }
         }
     }
 

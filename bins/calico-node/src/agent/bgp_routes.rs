@@ -60,6 +60,11 @@ impl BgpRoutes {
         }
     }
 
+    /// Every path, and whether the kernel is to have it.
+    pub(super) fn paths(&self) -> impl Iterator<Item = (&LearnedRoute, bool)> {
+        self.paths.values().map(|path| (path, is_programmed(&self.policy, path)))
+    }
+
     /// Routes in use.
     pub(super) fn len(&self) -> usize {
         self.paths.len()

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use calico_cmd::control::{Answer, ErrorCode, Success, Verb};
+use calico_cmd::control::{Answer, ErrorCode, MOST_ROUTES, Success, Verb};
 use calico_cmd::output::chain;
 use calico_core::net::{Cidr, Family, InterfaceName};
 use futures_util::FutureExt;
@@ -39,6 +39,12 @@ impl Agent {
             Verb::WaitEndpointGone { namespace, name, timeout_ms } => {
                 let patience = Duration::from_millis(timeout_ms);
                 self.waits.add((&namespace, &name), Goal::Gone, patience, now, answer);
+            }
+            Verb::Routes { after, most } => {
+                let mut routes = self.pipeline.routes(after);
+                let more = routes.len() > most.min(MOST_ROUTES);
+                routes.truncate(most.min(MOST_ROUTES));
+                let _ = answer.send(Answer::Ok(Success::Routes { routes, more }));
             }
             Verb::RemoveInterface { name } => self.remove_interface(&name, answer),
             verb => {

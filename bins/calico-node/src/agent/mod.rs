@@ -18,6 +18,7 @@ mod gate;
 mod host;
 mod parts;
 mod pipeline;
+mod routes;
 mod session_log;
 mod state;
 #[cfg(test)]

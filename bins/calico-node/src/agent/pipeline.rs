@@ -1,7 +1,7 @@
 //! From updates to desired state, without any I/O: the graph, the renderer, the BGP topology and what BGP learned, side by side.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -27,9 +27,9 @@ pub(super) struct Pipeline {
     graph: Graph,
     topology: Topology,
     renderer: Box<dyn PolicyRenderer + Send>,
-    bgp_routes: BgpRoutes,
-    blocks: BTreeSet<Cidr>,
-    desired_bgp: DesiredBgp,
+    pub(super) bgp_routes: BgpRoutes,
+    pub(super) blocks: BTreeSet<Cidr>,
+    pub(super) desired_bgp: DesiredBgp,
     active: Compiled,
     denied: Option<DeniedConnections>,
     missing_profiles: Missing,
@@ -97,6 +97,11 @@ impl Pipeline {
             }
         }
         if topology_changed { self.follow_topology(Changes::default()) } else { Changes::default() }
+    }
+
+    /// BGP identifier of this node, if it has one.
+    pub(super) fn bgp_identifier(&self) -> Option<Ipv4Addr> {
+        self.desired_bgp.local.as_ref().map(|local| local.router_id)
     }
 
     /// Secrets that sessions of this host need.

@@ -50,6 +50,8 @@ pub(super) struct State {
     fought_over: (BTreeSet<Object>, usize),
     /// What the kernel holds is being read since then.
     pub(super) looking_since: Option<Instant>,
+    /// When the speaker took a configuration last, in seconds since 1970.
+    pub(super) bgp_configured: Option<u64>,
 }
 
 /// The datastore does not answer, or does not say what changes.
@@ -79,6 +81,7 @@ impl State {
             locked: None,
             fought_over: (BTreeSet::new(), 0),
             looking_since: None,
+            bgp_configured: None,
         }
     }
 
@@ -238,6 +241,8 @@ impl State {
             endpoints_with_problems,
             notices: self.notices(host, bgp).into_iter().chain(self.look(now)).collect(),
             bgp_backend: bgp.map(|bgp| bgp.name().to_owned()),
+            bgp_identifier: pipeline.bgp_identifier(),
+            bgp_configured: self.bgp_configured,
             bgp: bgp.map(|bgp| bgp.status().peers.iter().map(peer).collect()).unwrap_or_default(),
             bgp_routes: pipeline.bgp_routes(),
         }

@@ -42,6 +42,8 @@ fn agent(bgp_backend: Option<&str>, bgp: Vec<PeerReport>) -> NodeStatus {
         endpoints_with_problems: 0,
         notices: Vec::new(),
         bgp_backend: bgp_backend.map(str::to_owned),
+        bgp_identifier: None,
+        bgp_configured: None,
         bgp,
         bgp_routes: 0,
     }
