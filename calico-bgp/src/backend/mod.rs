@@ -5,7 +5,7 @@ mod recording;
 use core::net::IpAddr;
 
 use async_trait::async_trait;
-use calico_core::bgp::{DesiredBgp, DesiredPeer};
+use calico_core::bgp::{DesiredBgp, DesiredPeer, PeerId};
 use calico_core::net::Cidr;
 
 pub use recording::RecordingBackend;
@@ -81,7 +81,7 @@ pub struct LearnedRoute {
     /// Next hop.
     pub next_hop: IpAddr,
     /// Peer it came from.
-    pub peer: IpAddr,
+    pub peer: PeerId,
 }
 
 /// State of a session (RFC 4271 section 8.2.2).

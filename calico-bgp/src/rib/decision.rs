@@ -48,17 +48,20 @@ mod tests {
     use core::net::{IpAddr, Ipv4Addr};
     use std::sync::Arc;
 
+    use calico_core::bgp::PeerId;
     use calico_core::net::AsNumber;
     use proptest::prelude::*;
 
     use super::*;
     use crate::rib::PathSource;
+    use crate::session::peer_index::PeerIndex;
     use crate::wire::{Origin, PathAttributes};
 
     fn path(peer: u8) -> Path {
         Path {
             source: PathSource {
-                peer: IpAddr::V4(Ipv4Addr::new(10, 0, 0, peer)),
+                peer: IpAddr::V4(Ipv4Addr::new(10, 0, 0, peer)).into(),
+                index: PeerIndex(peer.into()),
                 identifier: Ipv4Addr::new(10, 0, 0, peer),
                 kind: PeerType::Internal,
             },
@@ -128,7 +131,7 @@ mod tests {
     }
 
     /// The twin: a path is best if no other one beats it, said as one sentence per step over all paths.
-    fn twin(paths: &[Path]) -> IpAddr {
+    fn twin(paths: &[Path]) -> PeerId {
         let head = |p: &Path| (Reverse(p.local_pref()), p.attributes.as_path.len(), p.attributes.origin);
         let top = paths.iter().map(head).min().unwrap();
         let level: Vec<&Path> = paths.iter().filter(|p| head(p) == top).collect();

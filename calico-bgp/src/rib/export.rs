@@ -6,6 +6,7 @@ use calico_core::bgp::{Community, ExportPolicy, Exported, NORMAL_PRIORITY, PRIOR
 use calico_core::net::{AsNumber, Cidr};
 
 use super::{AttributeTable, Best, Path, Sent, Source};
+use crate::session::peer_index::PeerIndex;
 use crate::wire::attribute::{NO_ADVERTISE, NO_EXPORT, NO_EXPORT_SUBCONFED};
 use crate::wire::{PathAttributes, PeerType};
 
@@ -16,7 +17,7 @@ pub(crate) const ORIGINATED_LOCAL_PREF: u32 = PRIORITY_SUM - NORMAL_PRIORITY;
 /// Whom a route is exported to.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ExportTarget {
-    pub(crate) peer: IpAddr,
+    pub(crate) peer: PeerIndex,
     pub(crate) kind: PeerType,
 }
 
@@ -77,7 +78,7 @@ impl Exporter<'_> {
         table: &mut AttributeTable,
     ) -> Option<Sent> {
         let communities = &path.attributes.communities;
-        let split_horizon = path.source.peer == to.peer;
+        let split_horizon = path.source.index == to.peer;
         let allowed = Self::may_export(Source::Peer(path.source), to.kind) && !communities.contains(&NO_ADVERTISE);
         if split_horizon || !allowed {
             return None;
@@ -149,7 +150,7 @@ mod tests {
     fn from(kind: PeerType, attributes: PathAttributes) -> Path {
         let address = Ipv4Addr::new(10, 0, 0, 7);
         Path {
-            source: PathSource { peer: address.into(), identifier: address, kind },
+            source: PathSource { peer: IpAddr::V4(address).into(), index: PeerIndex(7), identifier: address, kind },
             next_hop: address.into(),
             attributes: Arc::new(attributes),
             life: 0,
@@ -157,7 +158,7 @@ mod tests {
     }
 
     fn to(kind: PeerType) -> ExportTarget {
-        ExportTarget { peer: IpAddr::V4(Ipv4Addr::new(10, 0, 0, 9)), kind }
+        ExportTarget { peer: PeerIndex(9), kind }
     }
 
     #[test]
@@ -212,7 +213,7 @@ mod tests {
     #[test]
     fn nothing_goes_back_to_where_it_came_from() {
         let path = from(PeerType::External, PathAttributes::default());
-        let back = ExportTarget { peer: path.source.peer, kind: PeerType::External };
+        let back = ExportTarget { peer: path.source.index, kind: PeerType::External };
         assert_eq!(
             us(&ExportPolicy::default()).export(prefix(), Best::Path(&path), back, &mut AttributeTable::default()),
             None

@@ -7,6 +7,7 @@ use calico_core::net::Cidr;
 use super::decision;
 use super::path::{Path, PathSource};
 use crate::backend::LearnedRoute;
+use crate::session::peer_index::PeerIndex;
 
 /// All prefixes with a path, or originated here, or reported and not yet reported gone.
 #[derive(Debug, Default)]
@@ -62,18 +63,20 @@ pub(crate) enum RouteReport {
 impl Loc {
     /// Adds a path, or replaces the one by the same peer.
     pub(crate) fn announce(&mut self, prefix: Cidr, path: Path) -> Option<BestChange> {
-        self.change(prefix, |entry| match entry.paths.iter_mut().find(|known| known.source.peer == path.source.peer) {
-            Some(known) => *known = path,
-            None => entry.paths.push(path),
+        self.change(prefix, |entry| {
+            match entry.paths.iter_mut().find(|known| known.source.index == path.source.index) {
+                Some(known) => *known = path,
+                None => entry.paths.push(path),
+            }
         })
     }
 
     /// Removes the path by a peer.
-    pub(crate) fn withdraw(&mut self, prefix: Cidr, peer: core::net::IpAddr) -> Option<BestChange> {
+    pub(crate) fn withdraw(&mut self, prefix: Cidr, peer: PeerIndex) -> Option<BestChange> {
         if !self.entries.contains_key(&prefix) {
             return None;
         }
-        self.change(prefix, |entry| entry.paths.retain(|path| path.source.peer != peer))
+        self.change(prefix, |entry| entry.paths.retain(|path| path.source.index != peer))
     }
 
     /// Starts or stops originating a prefix.
@@ -125,8 +128,8 @@ impl Loc {
     }
 
     /// The path by one peer.
-    pub(crate) fn path(&self, prefix: &Cidr, peer: core::net::IpAddr) -> Option<&Path> {
-        self.entries.get(prefix)?.paths.iter().find(|path| path.source.peer == peer)
+    pub(crate) fn path(&self, prefix: &Cidr, peer: PeerIndex) -> Option<&Path> {
+        self.entries.get(prefix)?.paths.iter().find(|path| path.source.index == peer)
     }
 
     /// Every prefix, in no particular order.
@@ -176,15 +179,20 @@ mod tests {
     fn path(peer: u8) -> Path {
         let address = Ipv4Addr::new(10, 0, 0, peer);
         Path {
-            source: PathSource { peer: address.into(), identifier: address, kind: PeerType::Internal },
+            source: PathSource {
+                peer: IpAddr::V4(address).into(),
+                index: PeerIndex(peer.into()),
+                identifier: address,
+                kind: PeerType::Internal,
+            },
             next_hop: address.into(),
             attributes: Arc::new(PathAttributes::default()),
             life: 0,
         }
     }
 
-    fn peer(number: u8) -> IpAddr {
-        path(number).source.peer
+    const fn peer(number: u32) -> PeerIndex {
+        PeerIndex(number)
     }
 
     #[test]
@@ -198,7 +206,7 @@ mod tests {
         loc.announce(prefix, path(2));
         loc.announce(prefix, path(1));
         let Some(RouteReport::Set(route)) = loc.next_report() else { panic!("no route") };
-        assert_eq!(route.peer, peer(1));
+        assert_eq!(route.peer, path(1).source.peer);
         assert_eq!(loc.next_report(), None);
         loc.withdraw(prefix, peer(2));
         assert_eq!(loc.next_report(), None, "the best path is the same");

@@ -3,15 +3,19 @@
 use core::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
+use calico_core::bgp::PeerId;
 use calico_core::net::AsNumber;
 
+use crate::session::peer_index::PeerIndex;
 use crate::wire::{PathAttributes, PeerType};
 
 /// Who announced a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct PathSource {
-    /// Address of the peer: its identity.
-    pub(crate) peer: IpAddr,
+    /// Who it is to everybody else.
+    pub(crate) peer: PeerId,
+    /// Who it is in here.
+    pub(crate) index: PeerIndex,
     /// Its BGP identifier.
     pub(crate) identifier: Ipv4Addr,
     /// Internal or external.

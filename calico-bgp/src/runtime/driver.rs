@@ -115,7 +115,7 @@ impl Driver {
 
     fn accept(&mut self, stream: TcpStream, from: IpAddr) {
         let now = self.shared.clock.now();
-        let Some(connection) = self.shared.speaker().handle_accepted(now, from) else {
+        let Some(connection) = self.shared.speaker().handle_accepted(now, from.into()) else {
             tracing::debug!(peer = %from, "refused a BGP connection: not a configured peer, or held down");
             return;
         };
@@ -141,10 +141,10 @@ impl Driver {
 
     fn carry_out(&mut self, action: Action) {
         match action {
-            Action::Connect { connection, address, port, source } => {
+            Action::Connect { connection, peer, port, source } => {
                 let (link, task) = link(connection, self.reports.clone());
                 self.links.insert(connection, link);
-                self.tasks.spawn(task.connect(source, SocketAddr::new(address, port)));
+                self.tasks.spawn(task.connect(source, SocketAddr::new(peer.address, port)));
             }
             Action::Disconnect { connection, last } => {
                 if let Some(link) = self.links.remove(&connection)

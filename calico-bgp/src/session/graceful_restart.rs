@@ -9,7 +9,7 @@
 //! two agents upgraded together lose no packet; instead the wait of two is broken by sending the end-of-RIB to a restarting
 //! peer at once. Against a peer that knows only the RFC's rule, the deferral timer bounds the wait.
 
-use core::net::IpAddr;
+use calico_core::bgp::PeerId;
 use std::collections::BTreeSet;
 
 /// Progress of the start.
@@ -18,7 +18,7 @@ pub(crate) enum Recovery {
     /// No desired state has been given yet.
     NotStarted,
     /// These peers have not sent their end-of-RIB.
-    Waiting(BTreeSet<IpAddr>),
+    Waiting(BTreeSet<PeerId>),
     /// Over; the flag says whether that has been reported.
     Over {
         /// Whether it was reported.
@@ -33,7 +33,7 @@ impl Recovery {
     }
 
     /// A peer need not be waited for (any more). Says whether that was the last one.
-    pub(crate) fn done_with(&mut self, peer: &IpAddr) -> bool {
+    pub(crate) fn done_with(&mut self, peer: &PeerId) -> bool {
         let Self::Waiting(peers) = self else {
             return false;
         };

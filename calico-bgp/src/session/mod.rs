@@ -11,5 +11,6 @@ pub(crate) mod connection;
 pub(crate) mod graceful_restart;
 pub(crate) mod negotiate;
 pub(crate) mod peer;
+pub(crate) mod peer_index;
 pub(crate) mod state;
 pub(crate) mod timer;

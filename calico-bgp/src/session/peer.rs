@@ -5,6 +5,7 @@ use calico_core::bgp::DesiredPeer;
 use super::backoff::Backoff;
 use super::collision::Direction;
 use super::connection::{Connection, ConnectionId};
+use super::peer_index::PeerIndex;
 use super::state::ConnectionState;
 use crate::backend::{PeerStatus, SessionState};
 use crate::rib::{AdjIn, AdjOut};
@@ -15,6 +16,8 @@ use crate::wire::PeerType;
 #[derive(Debug)]
 pub(crate) struct Peer {
     pub(crate) desired: DesiredPeer,
+    /// Its name in the RIBs.
+    pub(crate) index: PeerIndex,
     pub(crate) kind: PeerType,
     pub(crate) connections: Vec<Connection>,
     pub(crate) adj_in: AdjIn,
@@ -28,9 +31,10 @@ pub(crate) struct Peer {
 }
 
 impl Peer {
-    pub(crate) fn new(desired: DesiredPeer, kind: PeerType) -> Self {
+    pub(crate) fn new(desired: DesiredPeer, index: PeerIndex, kind: PeerType) -> Self {
         Self {
             desired,
+            index,
             kind,
             connections: Vec::new(),
             adj_in: AdjIn::default(),

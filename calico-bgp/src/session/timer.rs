@@ -5,19 +5,19 @@
 //! fire, and arms them anew for the rest.
 
 use super::connection::ConnectionId;
-use core::net::IpAddr;
+use calico_core::bgp::PeerId;
 
 /// Which timer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum TimerKey {
     /// ConnectRetryTimer, IdleHoldTimer and the delay of the first attempt: when to connect next.
-    Retry(IpAddr),
+    Retry(PeerId),
     /// HoldTimer; before the OPEN exchange, the limit for that.
     Hold(ConnectionId),
     /// KeepaliveTimer.
     Keepalive(ConnectionId),
     /// How long stale routes of a restarting peer are kept (RFC 4724).
-    Retention(IpAddr),
+    Retention(PeerId),
     /// Selection_Deferral_Timer (RFC 4724).
     Deferral,
 }

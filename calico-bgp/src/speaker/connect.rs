@@ -1,7 +1,8 @@
 //! Connections coming and going, and the timers that make them.
 
-use core::net::IpAddr;
 use core::time::Duration;
+
+use calico_core::bgp::PeerId;
 
 use super::{Action, ConnectionId, Speaker};
 use crate::session::collision::Direction;
@@ -44,9 +45,10 @@ impl Speaker {
         self.send_open(now, connection);
     }
 
-    /// A peer has connected. `None` refuses: close the connection without a word.
-    pub fn handle_accepted(&mut self, now: Timestamp, from: IpAddr) -> Option<ConnectionId> {
-        let from = from.to_canonical();
+    /// A peer has connected; the interface counts where its address is a link-local one. `None` refuses: close the connection
+    /// without a word.
+    pub fn handle_accepted(&mut self, now: Timestamp, from: PeerId) -> Option<ConnectionId> {
+        let from = PeerId { address: from.address.to_canonical(), ..from };
         let peer = self.peers.get(&from).filter(|peer| !peer.is_idle)?;
         // A second one means that the peer has given the first one up.
         if let Some(old) = peer.pending(Direction::Incoming) {
@@ -64,11 +66,11 @@ impl Speaker {
         self.end(now, connection, &End::Lost);
     }
 
-    pub(super) fn retry_due(&mut self, now: Timestamp, address: IpAddr) {
+    pub(super) fn retry_due(&mut self, now: Timestamp, peer_id: PeerId) {
         let Some(source) = self.local.as_ref().and_then(|local| local.ipv4) else {
             return;
         };
-        let Some(peer) = self.peers.get_mut(&address) else {
+        let Some(peer) = self.peers.get_mut(&peer_id) else {
             return;
         };
         peer.is_idle = false;
@@ -78,18 +80,18 @@ impl Speaker {
         if peer.pending(Direction::Incoming).is_some() {
             // Let it finish: a connection of our own would only collide with it.
             let delay = peer.backoff.retry(&mut self.jitter);
-            self.timers.arm(TimerKey::Retry(address), now.after(delay));
+            self.timers.arm(TimerKey::Retry(peer_id), now.after(delay));
             return;
         }
         let port = peer.desired.port;
         let id = self.new_connection_id();
-        if let Some(peer) = self.peers.get_mut(&address) {
+        if let Some(peer) = self.peers.get_mut(&peer_id) {
             peer.connections.push(Connection::new(id, Direction::Outgoing, now));
         }
-        self.owners.insert(id, address);
+        self.owners.insert(id, peer_id);
         self.timers.arm(TimerKey::Hold(id), now.after(CONNECT_TIMEOUT));
-        self.actions.push_back(Action::Connect { connection: id, address, port, source });
-        self.changed.insert(address);
+        self.actions.push_back(Action::Connect { connection: id, peer: peer_id, port, source });
+        self.changed.insert(peer_id);
     }
 
     fn send_open(&mut self, now: Timestamp, id: ConnectionId) {
@@ -191,8 +193,8 @@ impl Speaker {
     }
 
     /// Closes every connection of a peer that is about to be removed.
-    pub(super) fn close_all(&mut self, now: Timestamp, address: IpAddr, notification: &Notification) {
-        let Some(peer) = self.peers.get(&address) else {
+    pub(super) fn close_all(&mut self, now: Timestamp, peer_id: PeerId, notification: &Notification) {
+        let Some(peer) = self.peers.get(&peer_id) else {
             return;
         };
         for id in peer.connections.iter().map(|connection| connection.id).collect::<Vec<_>>() {
@@ -202,12 +204,12 @@ impl Speaker {
 
     /// Forgets a connection and draws the consequences for its peer.
     fn end(&mut self, now: Timestamp, id: ConnectionId, end: &End) {
-        let Some(address) = self.owners.remove(&id) else {
+        let Some(peer_id) = self.owners.remove(&id) else {
             return;
         };
         self.timers.disarm(TimerKey::Hold(id));
         self.timers.disarm(TimerKey::Keepalive(id));
-        let Some(peer) = self.peers.get_mut(&address) else {
+        let Some(peer) = self.peers.get_mut(&peer_id) else {
             return;
         };
         let Some(index) = peer.connections.iter().position(|connection| connection.id == id) else {
@@ -215,7 +217,7 @@ impl Speaker {
         };
         let connection = peer.connections.swap_remove(index);
         let text = end.to_string();
-        tracing::debug!(peer = %address, connection = %id, state = ?connection.state, reason = text, "BGP connection ended");
+        tracing::debug!(peer = %peer_id, connection = %id, state = ?connection.state, reason = text, "BGP connection ended");
         let established = connection.is_established();
         // What becomes of a second connection says nothing about a session that stands.
         if established || (peer.established().is_none() && !matches!(end, End::Lost | End::Collision)) {
@@ -223,14 +225,14 @@ impl Speaker {
         }
         if established {
             let retention = connection.negotiated.as_ref().and_then(|negotiated| negotiated.retention());
-            self.session_down(now, address, if end.is_transport_loss() { retention } else { None });
+            self.session_down(now, peer_id, if end.is_transport_loss() { retention } else { None });
         }
-        self.plan_retry(now, address, end);
-        self.changed.insert(address);
+        self.plan_retry(now, peer_id, end);
+        self.changed.insert(peer_id);
     }
 
-    fn plan_retry(&mut self, now: Timestamp, address: IpAddr, end: &End) {
-        let Some(peer) = self.peers.get_mut(&address) else {
+    fn plan_retry(&mut self, now: Timestamp, peer_id: PeerId, end: &End) {
+        let Some(peer) = self.peers.get_mut(&peer_id) else {
             return;
         };
         if peer.established().is_some() || *end == End::Collision {
@@ -246,7 +248,7 @@ impl Speaker {
                 peer.backoff.retry(&mut self.jitter)
             }
         };
-        self.timers.arm(TimerKey::Retry(address), now.after(delay));
+        self.timers.arm(TimerKey::Retry(peer_id), now.after(delay));
     }
 
     pub(super) fn connection(&mut self, id: ConnectionId) -> Option<&mut Connection> {

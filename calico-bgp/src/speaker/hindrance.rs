@@ -65,7 +65,7 @@ mod tests {
             let later = Timestamp::ZERO.after(core::time::Duration::from_secs(3600));
             speaker.handle_timeout(later);
             assert_eq!(speaker.poll_action(), None, "{reason}");
-            assert_eq!(speaker.handle_accepted(later, PEER), None, "{reason}");
+            assert_eq!(speaker.handle_accepted(later, PEER.into()), None, "{reason}");
             let status = speaker.status();
             let [known] = status.peers.as_slice() else { panic!("one peer") };
             assert_eq!(known.state, SessionState::Idle);

@@ -11,11 +11,11 @@ mod transmit;
 #[cfg(test)]
 mod tests;
 
-use core::net::{IpAddr, Ipv4Addr};
+use core::net::Ipv4Addr;
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 
-use calico_core::bgp::{ExportPolicy, LocalSpeaker};
+use calico_core::bgp::{ExportPolicy, LocalSpeaker, PeerId};
 
 pub use self::config::SpeakerConfig;
 pub use crate::session::connection::ConnectionId;
@@ -25,6 +25,7 @@ use crate::rib::{AttributeTable, Loc, RouteReport};
 use crate::session::backoff::Jitter;
 use crate::session::graceful_restart::Recovery;
 use crate::session::peer::Peer;
+use crate::session::peer_index::PeerIndices;
 use crate::session::timer::{TimerKey, Timers};
 use crate::time::Timestamp;
 
@@ -37,7 +38,7 @@ pub enum Action {
         /// Its name from now on.
         connection: ConnectionId,
         /// Whom to connect to.
-        address: IpAddr,
+        peer: PeerId,
         /// Which port.
         port: u16,
         /// Which local address to connect from: the peer knows us by it.
@@ -105,9 +106,10 @@ pub enum Action {
 pub struct Speaker {
     config: SpeakerConfig,
     local: Option<LocalSpeaker>,
-    peers: BTreeMap<IpAddr, Peer>,
+    peers: BTreeMap<PeerId, Peer>,
+    indices: PeerIndices,
     /// Which peer a connection belongs to.
-    owners: HashMap<ConnectionId, IpAddr>,
+    owners: HashMap<ConnectionId, PeerId>,
     loc: Loc,
     originated: BTreeSet<calico_core::net::Cidr>,
     export: Arc<ExportPolicy>,
@@ -121,7 +123,7 @@ pub struct Speaker {
     /// Number of external peers: none in an ordinary mesh.
     external_peers: usize,
     /// Peers whose status has changed since it was last reported.
-    changed: BTreeSet<IpAddr>,
+    changed: BTreeSet<PeerId>,
 }
 
 impl Speaker {
@@ -132,6 +134,7 @@ impl Speaker {
             config,
             local: None,
             peers: BTreeMap::new(),
+            indices: PeerIndices::default(),
             owners: HashMap::new(),
             loc: Loc::default(),
             originated: BTreeSet::new(),
@@ -174,8 +177,8 @@ impl Speaker {
                 RouteReport::Removed(prefix) => BgpEvent::RouteRemoved(prefix),
             });
         }
-        while let Some(address) = self.changed.pop_first() {
-            if let Some(peer) = self.peers.get(&address) {
+        while let Some(peer_id) = self.changed.pop_first() {
+            if let Some(peer) = self.peers.get(&peer_id) {
                 return Some(BgpEvent::Session(Box::new(peer.status())));
             }
         }

@@ -1,6 +1,6 @@
 //! From received bytes to state changes.
 
-use core::net::IpAddr;
+use calico_core::bgp::PeerId;
 
 use super::connect::End;
 use super::{ConnectionId, Speaker};
@@ -40,7 +40,7 @@ impl Speaker {
     }
 
     fn handle_message(&mut self, now: Timestamp, id: ConnectionId, kind: MessageKind, message: Message) {
-        let Some(address) = self.owners.get(&id).copied() else {
+        let Some(peer_id) = self.owners.get(&id).copied() else {
             return;
         };
         let Some(connection) = self.connection(id) else {
@@ -53,17 +53,17 @@ impl Speaker {
             return self.close(now, id, End::Sent(notification, reason));
         }
         match message {
-            Message::Open(open) => self.handle_open(now, id, address, &open),
+            Message::Open(open) => self.handle_open(now, id, peer_id, &open),
             Message::Notification(notification) => self.close(now, id, End::Received(notification)),
-            Message::Keepalive if before == ConnectionState::OpenConfirm => self.establish(now, id, address),
+            Message::Keepalive if before == ConnectionState::OpenConfirm => self.establish(now, id, peer_id),
             Message::Keepalive | Message::RouteRefresh(None) => {}
-            Message::Update(update) => self.handle_update(now, id, address, *update),
-            Message::RouteRefresh(Some(refresh)) => self.handle_refresh(id, address, refresh),
+            Message::Update(update) => self.handle_update(now, id, peer_id, *update),
+            Message::RouteRefresh(Some(refresh)) => self.handle_refresh(id, peer_id, refresh),
         }
     }
 
-    fn handle_open(&mut self, now: Timestamp, id: ConnectionId, address: IpAddr, open: &Open) {
-        let (Some(local), Some(peer)) = (&self.local, self.peers.get(&address)) else {
+    fn handle_open(&mut self, now: Timestamp, id: ConnectionId, peer_id: PeerId, open: &Open) {
+        let (Some(local), Some(peer)) = (&self.local, self.peers.get(&peer_id)) else {
             return;
         };
         let Some(sent) = self.open() else {
@@ -73,7 +73,7 @@ impl Speaker {
             Ok(negotiated) => negotiated,
             Err(error) => return self.fail(now, id, &error),
         };
-        if !self.survives_collision(now, id, address, open) {
+        if !self.survives_collision(now, id, peer_id, open) {
             return self.close(now, id, End::Collision);
         }
         let Some(connection) = self.connection(id) else {
@@ -96,8 +96,8 @@ impl Speaker {
     }
 
     /// Compares with the peer's other connections, and closes those that lose.
-    fn survives_collision(&mut self, now: Timestamp, id: ConnectionId, address: IpAddr, open: &Open) -> bool {
-        let (Some(local), Some(peer)) = (&self.local, self.peers.get(&address)) else {
+    fn survives_collision(&mut self, now: Timestamp, id: ConnectionId, peer_id: PeerId, open: &Open) -> bool {
+        let (Some(local), Some(peer)) = (&self.local, self.peers.get(&peer_id)) else {
             return false;
         };
         let ours = Identity { identifier: local.router_id, as_number: local.as_number };
@@ -120,8 +120,8 @@ impl Speaker {
         true
     }
 
-    fn establish(&mut self, now: Timestamp, id: ConnectionId, address: IpAddr) {
-        let Some(peer) = self.peers.get_mut(&address) else {
+    fn establish(&mut self, now: Timestamp, id: ConnectionId, peer_id: PeerId) {
+        let Some(peer) = self.peers.get_mut(&peer_id) else {
             return;
         };
         peer.backoff.reset();
@@ -142,8 +142,8 @@ impl Speaker {
         for other in connecting {
             self.close(now, other, End::Collision);
         }
-        self.timers.disarm(TimerKey::Retry(address));
-        self.session_up(now, address);
+        self.timers.disarm(TimerKey::Retry(peer_id));
+        self.session_up(now, peer_id);
         self.note_changed(id);
     }
 

@@ -2,8 +2,10 @@
 
 use core::net::{IpAddr, Ipv4Addr};
 use core::time::Duration;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use calico_core::bgp::{DesiredBgp, Originated, PeerId};
 use calico_core::net::{Cidr, Family};
 
 use super::connect::End;
@@ -17,8 +19,8 @@ use crate::wire::{AddressFamily, Notification, PathAttributes, PeerType, Refresh
 
 impl Speaker {
     /// A session is up: the peer gets everything, and its earlier routes wait for its end-of-RIB.
-    pub(super) fn session_up(&mut self, now: Timestamp, address: IpAddr) {
-        let Some(peer) = self.peers.get_mut(&address) else {
+    pub(super) fn session_up(&mut self, now: Timestamp, peer_id: PeerId) {
+        let Some(peer) = self.peers.get_mut(&peer_id) else {
             return;
         };
         let kind = peer.kind;
@@ -29,9 +31,9 @@ impl Speaker {
         if peer.adj_in.has_stale() {
             if negotiated.preserves_forwarding() {
                 let deadline = now.after(self.config.stale_time).min(peer.stale_limit.unwrap_or(now));
-                self.timers.arm(TimerKey::Retention(address), deadline);
+                self.timers.arm(TimerKey::Retention(peer_id), deadline);
             } else {
-                self.sweep(address);
+                self.sweep(peer_id);
             }
         }
         let exportable: Vec<Cidr> =
@@ -39,7 +41,7 @@ impl Speaker {
         let restart = negotiated.graceful_restart.as_ref();
         let peer_restarts = restart.is_some_and(|restart| restart.restarting);
         let finish = peer_restarts || !self.recovery.is_running();
-        if let Some(peer) = self.peers.get_mut(&address) {
+        if let Some(peer) = self.peers.get_mut(&peer_id) {
             for prefix in exportable {
                 peer.adj_out.touch(prefix);
             }
@@ -47,15 +49,15 @@ impl Speaker {
                 peer.adj_out.finish();
             }
         }
-        self.mark_ready(address);
+        self.mark_ready(peer_id);
         if restart.is_none() {
-            self.done_with(&address);
+            self.done_with(&peer_id);
         }
     }
 
     /// A session is down. With a retention the peer's routes stay, stale; without, they go.
-    pub(super) fn session_down(&mut self, now: Timestamp, address: IpAddr, retention: Option<Duration>) {
-        let Some(peer) = self.peers.get_mut(&address) else {
+    pub(super) fn session_down(&mut self, now: Timestamp, peer_id: PeerId, retention: Option<Duration>) {
+        let Some(peer) = self.peers.get_mut(&peer_id) else {
             return;
         };
         peer.adj_out = AdjOut::default();
@@ -67,26 +69,26 @@ impl Speaker {
                 if peer.adj_in.has_stale() {
                     let limit =
                         *peer.stale_limit.get_or_insert_with(|| now.after(retention).after(self.config.stale_time));
-                    self.timers.arm(TimerKey::Retention(address), now.after(retention).min(limit));
+                    self.timers.arm(TimerKey::Retention(peer_id), now.after(retention).min(limit));
                 }
             }
-            None => self.drop_routes(address),
+            None => self.drop_routes(peer_id),
         }
     }
 
-    pub(super) fn handle_update(&mut self, now: Timestamp, id: ConnectionId, address: IpAddr, update: Update) {
+    pub(super) fn handle_update(&mut self, now: Timestamp, id: ConnectionId, peer_id: PeerId, update: Update) {
         for fault in &update.faults {
-            tracing::warn!(peer = %address, %fault, "malformed BGP UPDATE");
+            tracing::warn!(peer = %peer_id, %fault, "malformed BGP UPDATE");
         }
         for route in update.withdrawn {
-            self.withdraw(address, route.prefix);
+            self.withdraw(peer_id, route.prefix);
         }
         if !update.reach.is_empty() {
-            self.announce(now, id, address, update.attributes, update.reach);
+            self.announce(now, id, peer_id, update.attributes, update.reach);
         }
         if update.end_of_rib == Some(Family::V4) {
-            self.sweep(address);
-            self.done_with(&address);
+            self.sweep(peer_id);
+            self.done_with(&peer_id);
         }
     }
 
@@ -94,7 +96,7 @@ impl Speaker {
         &mut self,
         now: Timestamp,
         id: ConnectionId,
-        address: IpAddr,
+        peer_id: PeerId,
         attributes: PathAttributes,
         reach: Vec<crate::wire::Reach>,
     ) {
@@ -104,7 +106,11 @@ impl Speaker {
         let Some(identifier) = connection.negotiated.as_ref().map(|negotiated| negotiated.identifier) else {
             return;
         };
-        let source = PathSource { peer: address, identifier, kind: connection.decode_context().peer };
+        let kind = connection.decode_context().peer;
+        let Some(index) = self.peers.get(&peer_id).map(|peer| peer.index) else {
+            return;
+        };
+        let source = PathSource { peer: peer_id, index, identifier, kind };
         let loops = self.is_refused(source, &attributes);
         let attributes = self.attributes.intern(attributes);
         for (next_hop, prefix) in reach.into_iter().flat_map(|reach| {
@@ -113,10 +119,10 @@ impl Speaker {
         }) {
             // An unusable path still replaces the usable one that the peer announced before.
             if loops || !self.is_usable(next_hop) {
-                self.withdraw(address, prefix);
+                self.withdraw(peer_id, prefix);
                 continue;
             }
-            let Some(peer) = self.peers.get_mut(&address) else {
+            let Some(peer) = self.peers.get_mut(&peer_id) else {
                 return;
             };
             peer.adj_in.insert(prefix);
@@ -158,44 +164,46 @@ impl Speaker {
         }
     }
 
-    fn withdraw(&mut self, address: IpAddr, prefix: Cidr) {
-        let known = self.peers.get_mut(&address).is_some_and(|peer| peer.adj_in.remove(&prefix));
-        if known {
-            let change = self.loc.withdraw(prefix, address);
+    fn withdraw(&mut self, peer_id: PeerId, prefix: Cidr) {
+        if let Some(peer) = self.peers.get_mut(&peer_id)
+            && peer.adj_in.remove(&prefix)
+        {
+            let change = self.loc.withdraw(prefix, peer.index);
             self.propagate(change);
         }
     }
 
     /// Removes everything a peer has announced.
-    pub(super) fn drop_routes(&mut self, address: IpAddr) {
-        self.timers.disarm(TimerKey::Retention(address));
-        let Some(peer) = self.peers.get_mut(&address) else {
+    pub(super) fn drop_routes(&mut self, peer_id: PeerId) {
+        self.timers.disarm(TimerKey::Retention(peer_id));
+        let Some(peer) = self.peers.get_mut(&peer_id) else {
             return;
         };
         peer.stale_limit = None;
+        let index = peer.index;
         for prefix in peer.adj_in.drain() {
-            let change = self.loc.withdraw(prefix, address);
+            let change = self.loc.withdraw(prefix, index);
             self.propagate(change);
         }
     }
 
     /// Removes what a peer has not announced again in its present life.
-    pub(super) fn sweep(&mut self, address: IpAddr) {
-        self.timers.disarm(TimerKey::Retention(address));
-        let Some(peer) = self.peers.get_mut(&address) else {
+    pub(super) fn sweep(&mut self, peer_id: PeerId) {
+        self.timers.disarm(TimerKey::Retention(peer_id));
+        let Some(peer) = self.peers.get_mut(&peer_id) else {
             return;
         };
         if !peer.adj_in.has_stale() {
             return;
         }
-        let life = peer.adj_in.life();
-        let current = |prefix: &Cidr| self.loc.path(prefix, address).is_some_and(|path| path.life == life);
+        let (life, index) = (peer.adj_in.life(), peer.index);
+        let current = |prefix: &Cidr| self.loc.path(prefix, index).is_some_and(|path| path.life == life);
         let stale: Vec<Cidr> = peer.adj_in.prefixes().filter(|prefix| !current(prefix)).collect();
         peer.adj_in.end_stale();
         peer.stale_limit = None;
-        self.changed.insert(address);
+        self.changed.insert(peer_id);
         for prefix in stale {
-            self.withdraw(address, prefix);
+            self.withdraw(peer_id, prefix);
         }
     }
 
@@ -211,28 +219,56 @@ impl Speaker {
             return;
         }
         let mut touched = Vec::new();
-        for (address, peer) in &mut self.peers {
+        for (peer_id, peer) in &mut self.peers {
             let concerned = if peer.kind == PeerType::Internal { internal } else { external };
             if concerned && peer.established().is_some() {
                 peer.adj_out.touch(prefix);
-                touched.push(*address);
+                touched.push(*peer_id);
             }
         }
-        for address in touched {
-            self.mark_ready(address);
+        for peer_id in touched {
+            self.mark_ready(peer_id);
         }
     }
 
-    pub(super) fn handle_refresh(&mut self, id: ConnectionId, address: IpAddr, refresh: RouteRefresh) {
+    pub(super) fn handle_refresh(&mut self, id: ConnectionId, peer_id: PeerId, refresh: RouteRefresh) {
         // One that names a family not negotiated is ignored (RFC 2918 section 4).
         if refresh.family != AddressFamily::IPV4_UNICAST || refresh.kind != RefreshKind::Request {
             return;
         }
-        tracing::debug!(peer = %address, connection = %id, "the peer asks for all routes again");
-        if let Some(peer) = self.peers.get_mut(&address) {
+        tracing::debug!(peer = %peer_id, connection = %id, "the peer asks for all routes again");
+        if let Some(peer) = self.peers.get_mut(&peer_id) {
             peer.adj_out.refresh();
         }
-        self.mark_ready(address);
+        self.mark_ready(peer_id);
+    }
+
+    /// What peers may hear is another matter now: every prefix is looked at again, and only what differs is sent.
+    pub(super) fn set_export(&mut self, desired: &DesiredBgp) {
+        if self.export == desired.export {
+            return;
+        }
+        self.export = Arc::clone(&desired.export);
+        let established: Vec<PeerId> =
+            self.peers.iter_mut().filter_map(|(peer_id, peer)| peer.established().map(|_| *peer_id)).collect();
+        for peer_id in established {
+            if let Some(peer) = self.peers.get_mut(&peer_id) {
+                self.loc.prefixes().for_each(|prefix| peer.adj_out.touch(prefix));
+            }
+            self.mark_ready(peer_id);
+        }
+    }
+
+    pub(super) fn set_originated(&mut self, wanted: &[Originated]) {
+        let wanted: BTreeSet<Cidr> =
+            wanted.iter().map(|wanted| wanted.prefix).filter(|prefix| prefix.family() == Family::V4).collect();
+        let known = core::mem::replace(&mut self.originated, wanted);
+        let gone: Vec<Cidr> = known.difference(&self.originated).copied().collect();
+        let new: Vec<Cidr> = self.originated.difference(&known).copied().collect();
+        for (prefix, originated) in gone.into_iter().map(|p| (p, false)).chain(new.into_iter().map(|p| (p, true))) {
+            let change = self.loc.originate(prefix, originated);
+            self.propagate(change);
+        }
     }
 
     fn source(&self, prefix: &Cidr) -> Source {
@@ -244,8 +280,8 @@ impl Speaker {
     }
 
     /// A peer need not be waited for any more.
-    pub(super) fn done_with(&mut self, address: &IpAddr) {
-        if self.recovery.done_with(address) {
+    pub(super) fn done_with(&mut self, peer_id: &PeerId) {
+        if self.recovery.done_with(peer_id) {
             self.end_recovery();
         }
     }
@@ -257,13 +293,13 @@ impl Speaker {
         }
         self.timers.disarm(TimerKey::Deferral);
         self.recovery = Recovery::Over { reported: false };
-        let established: Vec<IpAddr> =
-            self.peers.iter_mut().filter_map(|(address, peer)| peer.established().map(|_| *address)).collect();
-        for address in established {
-            if let Some(peer) = self.peers.get_mut(&address) {
+        let established: Vec<PeerId> =
+            self.peers.iter_mut().filter_map(|(peer_id, peer)| peer.established().map(|_| *peer_id)).collect();
+        for peer_id in established {
+            if let Some(peer) = self.peers.get_mut(&peer_id) {
                 peer.adj_out.finish();
             }
-            self.mark_ready(address);
+            self.mark_ready(peer_id);
         }
     }
 }

@@ -4,6 +4,7 @@ use core::net::Ipv4Addr;
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use calico_core::bgp::PeerId;
 use calico_core::net::Family;
 
 use super::{ConnectionId, Speaker};
@@ -46,17 +47,17 @@ impl Speaker {
 
     /// Encodes the next pending prefixes. Says whether there were any: they may all turn out to need no message.
     fn next_routes(&mut self, id: ConnectionId, into: &mut Vec<u8>) -> bool {
-        let (Some(local), Some(address)) = (&self.local, self.owners.get(&id)) else {
+        let (Some(local), Some(peer_id)) = (&self.local, self.owners.get(&id)) else {
             return false;
         };
-        let (Some(own), Some(peer)) = (local.ipv4, self.peers.get_mut(address)) else {
+        let (Some(own), Some(peer)) = (local.ipv4, self.peers.get_mut(peer_id)) else {
             return false;
         };
         if !peer.adj_out.has_pending() {
             return false;
         }
         let exporter = Exporter { as_number: local.as_number, address: own, policy: &self.export };
-        let target = ExportTarget { peer: *address, kind: peer.kind };
+        let target = ExportTarget { peer: peer.index, kind: peer.kind };
         let (loc, table) = (&self.loc, &mut self.attributes);
         let context = peer.established().and_then(|known| known.negotiated.as_ref()).map(|known| known.encode);
         let steps = peer.adj_out.take(QUANTUM, |prefix| exporter.export(*prefix, loc.best(prefix)?, target, table));
@@ -74,8 +75,8 @@ impl Speaker {
     }
 
     /// Tells the transport that a peer's established connection has something to send.
-    pub(super) fn mark_ready(&mut self, address: core::net::IpAddr) {
-        let established = self.peers.get_mut(&address).and_then(|peer| peer.established().map(|known| known.id));
+    pub(super) fn mark_ready(&mut self, peer_id: PeerId) {
+        let established = self.peers.get_mut(&peer_id).and_then(|peer| peer.established().map(|known| known.id));
         if let Some(id) = established {
             self.notify(id);
         }

@@ -1,6 +1,6 @@
 //! Bodies of fuzz targets. Each must return for any input; a panic is a finding.
 
-use core::net::Ipv4Addr;
+use core::net::{IpAddr, Ipv4Addr};
 use core::time::Duration;
 
 use calico_core::bgp::{DesiredBgp, DesiredPeer, LocalSpeaker, PeerKind};
@@ -144,7 +144,7 @@ pub fn fuzz_speaker(data: &[u8]) {
         let (argument, tail) = tail.split_at(take);
         rest = tail;
         match operation & 7 {
-            0 => connection = speaker.handle_accepted(now, FUZZED_PEER.into()).or(connection),
+            0 => connection = speaker.handle_accepted(now, IpAddr::V4(FUZZED_PEER).into()).or(connection),
             1 => now = now.after(Duration::from_secs(argument.iter().map(|byte| u64::from(*byte)).sum())),
             2 => speaker.handle_timeout(now),
             3 => connection.into_iter().for_each(|id| speaker.handle_closed(now, id)),

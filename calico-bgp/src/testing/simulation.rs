@@ -297,7 +297,7 @@ impl Simulation {
         };
         let known = connection.filter(|id| node.connections.get(id) == Some(&to));
         match (delivery.what, &mut node.speaker, known) {
-            (What::Syn, Some(speaker), _) => match speaker.handle_accepted(now, there.into()) {
+            (What::Syn, Some(speaker), _) => match speaker.handle_accepted(now, IpAddr::V4(there).into()) {
                 Some(id) => {
                     node.connections.insert(id, to);
                     self.join(to, id);
@@ -367,8 +367,8 @@ impl Simulation {
 
     fn carry_out(&mut self, from: Ipv4Addr, action: Action) {
         match action {
-            Action::Connect { connection, address, .. } => {
-                let IpAddr::V4(to) = address else {
+            Action::Connect { connection, peer, .. } => {
+                let IpAddr::V4(to) = peer.address else {
                     return;
                 };
                 self.sequence += 1;

@@ -95,7 +95,7 @@ mod tests {
         let path = |hop: &str| LearnedRoute {
             prefix: "10.1.0.0/26".parse().unwrap(),
             next_hop: hop.parse().unwrap(),
-            peer: hop.parse().unwrap(),
+            peer: hop.parse::<core::net::IpAddr>().unwrap().into(),
         };
         let mut routes = BgpRoutes::default();
         let mut delta = Delta::default();
@@ -115,7 +115,7 @@ mod tests {
         let path = LearnedRoute {
             prefix: "10.96.0.0/12".parse().unwrap(),
             next_hop: "192.0.2.1".parse().unwrap(),
-            peer: "192.0.2.1".parse().unwrap(),
+            peer: "192.0.2.1".parse::<core::net::IpAddr>().unwrap().into(),
         };
         let services = Arc::new(KernelPolicy { rejected: vec![path.prefix], ..KernelPolicy::default() });
         let (mut routes, mut delta) = (BgpRoutes::default(), Delta::default());

@@ -409,7 +409,7 @@ async fn learned_routes_are_programmed_and_stale_ones_wait_for_the_speaker_to_se
     let learned = LearnedRoute {
         prefix: "10.2.0.0/26".parse().unwrap(),
         next_hop: "10.0.0.2".parse().unwrap(),
-        peer: "10.0.0.2".parse().unwrap(),
+        peer: "10.0.0.2".parse::<core::net::IpAddr>().unwrap().into(),
     };
     world.bgp.script(BgpEvent::RouteSet(learned));
     world.until("learned", |status| status.bgp_routes == 1 && status.dataplane_in_sync).await;
@@ -435,7 +435,7 @@ async fn routes_outlive_a_speaker_until_its_successor_has_settled() {
     world.until("in sync", |status| status.datastore == DatastoreState::InSync).await;
     let learned = |prefix: &str| {
         let hop = "10.0.0.2".parse().unwrap();
-        BgpEvent::RouteSet(LearnedRoute { prefix: prefix.parse().unwrap(), next_hop: hop, peer: hop })
+        BgpEvent::RouteSet(LearnedRoute { prefix: prefix.parse().unwrap(), next_hop: hop, peer: hop.into() })
     };
     for prefix in ["10.2.0.0/26", "10.2.0.64/26"] {
         world.bgp.script(learned(prefix));

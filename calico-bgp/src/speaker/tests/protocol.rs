@@ -72,7 +72,7 @@ impl Bench {
     }
 
     fn try_connect(&mut self) -> bool {
-        let accepted = self.speaker.handle_accepted(self.now, PEER.into());
+        let accepted = self.speaker.handle_accepted(self.now, IpAddr::V4(PEER).into());
         self.framer = Framer::default();
         self.sent.clear();
         self.closed = accepted.is_none();
