@@ -33,7 +33,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         originated,
         ..DesiredBgp::default()
     };
-    let config = NativeConfig { listen: SocketAddr::from((own, port)), ..NativeConfig::default() };
+    let config = NativeConfig { listen: Some(SocketAddr::from((own, port))), ..NativeConfig::default() };
     let mut backend = NativeBackend::start(config)?;
     backend.apply(&desired).await?;
     loop {

@@ -58,9 +58,11 @@ mod timer;
 pub mod wire;
 
 pub use backend::{
-    BgpBackend, BgpError, BgpEvent, BgpStatus, LearnedRoute, PeerStatus, RecordingBackend, SessionState,
+    Agreed, BgpBackend, BgpError, BgpEvent, BgpStatus, LearnedRoute, MessageCounts, PeerStatus, RecordingBackend,
+    SessionDetails, SessionState,
 };
 #[cfg(feature = "tokio")]
 pub use runtime::{NativeBackend, NativeConfig};
+pub use session::transport::{ListenKey, Listening, Transport};
 pub use speaker::{Action, ConnectionId, Speaker, SpeakerConfig};
 pub use time::Timestamp;

@@ -43,7 +43,7 @@ impl PatientSpeaker {
         self.next_try = Instant::now() + PAUSE;
         match NativeBackend::start(self.config.clone()) {
             Ok(speaker) => {
-                info!(listen = %self.config.listen, "BGP speaker started");
+                info!("BGP speaker started");
                 self.speaker = Some(speaker);
                 self.told = false;
             }
@@ -51,13 +51,14 @@ impl PatientSpeaker {
         }
     }
 
-    /// Peers call at the port that is configured. To listen elsewhere takes another speaker, which begins anew.
+    /// Peers call at the port that is configured. Where the program said where to listen, to do so elsewhere takes another speaker, which
+    /// begins anew; otherwise the speaker follows by itself.
     fn listen_on(&mut self, port: u16) {
-        if self.config.listen.port() == port {
+        let Some(listen) = self.config.listen.as_mut().filter(|listen| listen.port() != port) else {
             return;
-        }
-        info!(from = self.config.listen.port(), to = port, "BGP listens on another port");
-        self.config.listen.set_port(port);
+        };
+        info!(from = listen.port(), to = port, "BGP listens on another port");
+        listen.set_port(port);
         self.lost |= self.speaker.take().is_some();
         self.next_try = Instant::now();
     }
@@ -133,7 +134,8 @@ mod tests {
     async fn waits_for_the_port_to_be_free_and_says_nothing_before_it_is_told() {
         let listen = free_address();
         let holder = std::net::TcpListener::bind(listen).unwrap();
-        let mut patient = PatientSpeaker::start(NativeConfig { listen, speaker: SpeakerConfig::default() });
+        let mut patient =
+            PatientSpeaker::start(NativeConfig { listen: Some(listen), speaker: SpeakerConfig::default() });
         assert!(patient.speaker.is_none());
         // Time passes only while everybody waits, so two tries have failed when this is over.
         assert!(tokio::time::timeout(PAUSE * 2, patient.next_event()).await.is_err());
@@ -150,7 +152,8 @@ mod tests {
     async fn what_was_told_before_the_port_was_free_is_told_then() {
         let listen = free_address();
         let holder = std::net::TcpListener::bind(listen).unwrap();
-        let mut patient = PatientSpeaker::start(NativeConfig { listen, speaker: SpeakerConfig::default() });
+        let mut patient =
+            PatientSpeaker::start(NativeConfig { listen: Some(listen), speaker: SpeakerConfig::default() });
         patient.apply(&DesiredBgp::default()).await.unwrap();
         drop(holder);
         assert_eq!(patient.next_event().await.unwrap(), BgpEvent::Settled);
@@ -158,8 +161,9 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_speaker_that_is_lost_is_replaced_and_that_is_told_first() {
-        let listen = "127.0.0.1:0".parse().unwrap();
-        let mut patient = PatientSpeaker::start(NativeConfig { listen, speaker: SpeakerConfig::default() });
+        let listen = "127.0.0.1:0".parse::<std::net::SocketAddr>().unwrap();
+        let mut patient =
+            PatientSpeaker::start(NativeConfig { listen: Some(listen), speaker: SpeakerConfig::default() });
         patient.apply(&DesiredBgp::default()).await.unwrap();
         assert_eq!(patient.next_event().await.unwrap(), BgpEvent::Settled);
         patient.speaker.take().unwrap().stop().await;
@@ -171,7 +175,8 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn another_port_is_listened_on_by_a_speaker_that_begins_anew() {
         let listen = free_address();
-        let mut patient = PatientSpeaker::start(NativeConfig { listen, speaker: SpeakerConfig::default() });
+        let mut patient =
+            PatientSpeaker::start(NativeConfig { listen: Some(listen), speaker: SpeakerConfig::default() });
         patient.apply(&DesiredBgp::default()).await.unwrap();
         assert_eq!(patient.next_event().await.unwrap(), BgpEvent::Settled);
         let other = free_address();

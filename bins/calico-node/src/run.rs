@@ -1,6 +1,5 @@
 //! `calico-node run`: puts the real parts together, and keeps them going until told to stop.
 
-use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
 use calico_bgp::{BgpBackend, NativeConfig, SpeakerConfig};
@@ -140,11 +139,12 @@ fn parts(args: &RunArgs, node: &str, store: Arc<dyn Datastore>, ids: &dyn IdSour
     })
 }
 
-fn bgp_config(args: &RunArgs, ids: &dyn IdSource) -> NativeConfig {
+fn bgp_config(ids: &dyn IdSource) -> NativeConfig {
     // Half of a random id is a random seed.
     let seed = u64::try_from(ids.draw() >> 64).unwrap_or_default();
     NativeConfig {
-        listen: SocketAddr::from((Ipv4Addr::UNSPECIFIED, args.bgp_port)),
+        // As the desired state says, which starts from the same port.
+        listen: None,
         speaker: SpeakerConfig { seed, ..SpeakerConfig::default() },
     }
 }

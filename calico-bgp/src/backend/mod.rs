@@ -1,6 +1,7 @@
 //! The trait that every BGP backend implements.
 
 mod recording;
+mod session;
 
 use core::net::IpAddr;
 
@@ -9,6 +10,7 @@ use calico_core::bgp::{DesiredBgp, DesiredPeer, PeerId};
 use calico_core::net::Cidr;
 
 pub use recording::RecordingBackend;
+pub use session::{Agreed, MessageCounts, SessionDetails};
 
 /// Something that speaks BGP for this node.
 ///
@@ -112,8 +114,10 @@ pub struct PeerStatus {
     pub state: SessionState,
     /// Prefixes accepted from it.
     pub received: usize,
-    /// Why the last session ended, if one did.
+    /// Why there is no session, or the last one ended.
     pub last_error: Option<String>,
+    /// All else.
+    pub details: SessionDetails,
 }
 
 /// All sessions.
@@ -122,4 +126,13 @@ pub struct PeerStatus {
 pub struct BgpStatus {
     /// Sorted by address.
     pub peers: Vec<PeerStatus>,
+    /// What the backend as a whole lacks, a port for instance; sessions that do not need it are up.
+    pub problem: Option<String>,
+}
+
+impl PeerStatus {
+    /// One that is configured, and of which nothing else is known.
+    pub fn idle(peer: DesiredPeer) -> Self {
+        Self { peer, state: SessionState::Idle, received: 0, last_error: None, details: SessionDetails::default() }
+    }
 }

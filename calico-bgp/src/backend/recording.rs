@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use async_trait::async_trait;
 use calico_core::bgp::DesiredBgp;
 
-use super::{BgpBackend, BgpError, BgpEvent, BgpStatus, PeerStatus, SessionState};
+use super::{BgpBackend, BgpError, BgpEvent, BgpStatus, PeerStatus};
 
 /// For embedders and tests that want an agent without BGP on the wire.
 ///
@@ -141,8 +141,7 @@ impl BgpBackend for RecordingBackend {
     fn status(&self) -> BgpStatus {
         let recorded = self.lock();
         let peers = recorded.applied.last().map_or_else(Vec::new, |desired| desired.peers.clone());
-        let idle = |peer| PeerStatus { peer, state: SessionState::Idle, received: 0, last_error: None };
-        BgpStatus { peers: peers.into_iter().map(idle).collect() }
+        BgpStatus { peers: peers.into_iter().map(PeerStatus::idle).collect(), problem: None }
     }
 }
 

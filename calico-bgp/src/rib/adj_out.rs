@@ -7,7 +7,7 @@ use core::net::Ipv4Addr;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-use calico_core::net::Cidr;
+use calico_core::net::{Cidr, Family};
 
 use crate::wire::PathAttributes;
 
@@ -50,9 +50,10 @@ impl AdjOut {
     }
 
     /// Sends everything again: the peer has asked for it.
-    pub(crate) fn refresh(&mut self) {
-        self.pending.extend(self.sent.keys());
-        self.again.extend(self.sent.keys());
+    pub(crate) fn refresh(&mut self, family: Family) {
+        let all = self.sent.keys().filter(|prefix| prefix.family() == family);
+        self.again.extend(all.clone());
+        self.pending.extend(all);
     }
 
     /// Sends the end-of-RIB marker once everything pending is out.
@@ -86,6 +87,11 @@ impl AdjOut {
             steps.push(Step::EndOfRib);
         }
         steps
+    }
+
+    /// Number of prefixes that the peer knows.
+    pub(crate) fn len(&self) -> usize {
+        self.sent.len()
     }
 
     #[cfg(test)]
@@ -122,7 +128,7 @@ mod tests {
         assert_eq!(out.take(10, |_| None), [Step::Withdraw(prefix(1))]);
         out.touch(prefix(3));
         assert_eq!(out.take(10, |_| None), [], "the peer never heard of it");
-        out.refresh();
+        out.refresh(Family::V4);
         assert_eq!(out.take(10, |_| Some(sent.clone())), [Step::Announce(prefix(2), sent.clone())]);
         assert_eq!(out.sent().collect::<Vec<_>>(), [prefix(2)]);
     }

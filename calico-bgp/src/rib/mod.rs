@@ -14,6 +14,9 @@ mod export;
 mod loc;
 mod path;
 
+/// Whether several paths to one prefix by one peer are kept apart; if not, they are not asked for either.
+pub(crate) const CARRIES_PATHS: bool = false;
+
 pub(crate) use adj_in::AdjIn;
 pub(crate) use adj_out::{AdjOut, Sent, Step};
 pub(crate) use attributes::AttributeTable;

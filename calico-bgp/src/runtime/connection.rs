@@ -1,25 +1,25 @@
 //! One TCP connection: bytes to the driver, chunks to the peer.
 
-use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 use core::time::Duration;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use calico_core::bgp::PeerId;
 use socket2::SockRef;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
-use tokio::net::{TcpSocket, TcpStream};
 use tokio::sync::{mpsc, oneshot};
 
+use super::socket;
+use crate::session::transport::Transport;
 use crate::speaker::ConnectionId;
 
 /// Largest read; also the most that the speaker is given in one piece.
 const READ: usize = 64 * 1024;
 /// How long a connection that we close may take to deliver its last words.
 const LINGER: Duration = Duration::from_secs(2);
-/// Internetwork control (CS6), as routers mark routing protocols.
-const TOS: u32 = 0xc0;
 
 /// What a connection tells the driver.
 #[derive(Debug)]
@@ -67,9 +67,9 @@ pub(super) fn link(id: ConnectionId, reports: Reports) -> (Link, Task) {
 
 impl Task {
     /// Connects first. Gives up when the driver does.
-    pub(super) async fn connect(mut self, source: Ipv4Addr, to: SocketAddr) {
+    pub(super) async fn connect(mut self, to: PeerId, port: u16, transport: Transport) {
         let stream = tokio::select! {
-            stream = open(source, to) => stream,
+            stream = open(to, port, &transport) => stream,
             _ = &mut self.hang_up => return,
         };
         match stream {
@@ -84,12 +84,19 @@ impl Task {
         }
     }
 
-    /// Runs until either end closes.
-    pub(super) async fn run(self, stream: TcpStream) {
-        if let Err(error) = prepare(&stream) {
-            // Only markings and delays: the session works without them.
-            tracing::debug!(%error, "cannot set socket options");
+    /// Makes an accepted connection what it should be first.
+    pub(super) async fn take(self, stream: TcpStream, from: PeerId, transport: Transport) {
+        match socket::apply(&SockRef::from(&stream), from, &transport) {
+            Ok(()) => self.run(stream).await,
+            Err(error) => {
+                tracing::warn!(peer = %from, %error, "cannot make a BGP connection what it should be: it is closed");
+                self.report(Inbound::Closed).await;
+            }
         }
+    }
+
+    /// Runs until either end closes.
+    async fn run(self, stream: TcpStream) {
         let (reading, writing) = stream.into_split();
         let Self { id, chunks, blocked, hang_up, reports } = self;
         let talk = async {
@@ -111,15 +118,9 @@ impl Task {
     }
 }
 
-async fn open(source: Ipv4Addr, to: SocketAddr) -> io::Result<TcpStream> {
-    let socket = TcpSocket::new_v4()?;
-    socket.bind(SocketAddr::new(IpAddr::V4(source), 0))?;
-    socket.connect(to).await
-}
-
-fn prepare(stream: &TcpStream) -> io::Result<()> {
-    stream.set_nodelay(true)?;
-    SockRef::from(stream).set_tos_v4(TOS)
+async fn open(to: PeerId, port: u16, transport: &Transport) -> io::Result<TcpStream> {
+    let address = socket::endpoint(to.address, port, socket::scope(to.interface)?);
+    socket::calling(to, transport)?.connect(address).await
 }
 
 /// Ends at the end of the stream, or when nobody listens any more.

@@ -5,7 +5,7 @@
 //! the speaker keeps until asked.
 //!
 //! ```text
-//! listener ──streams──▶ driver ◀──bytes── connection tasks (one per TCP connection)
+//! listeners ─streams──▶ driver ◀──bytes── connection tasks (one per TCP connection)
 //!                        │  ▲ turn            ▲
 //!                        ▼  │                 └──chunks── driver
 //!                      speaker ◀──apply, status, next_event── NativeBackend
@@ -14,9 +14,12 @@
 //! Every channel is bounded. When the driver is busy, connection tasks stop reading and TCP slows the peers down; when a peer
 //! does not read, its chunk slot stays full and the speaker keeps what is pending as a set of prefixes.
 
+mod bfd;
 mod connection;
 mod driver;
-mod listener;
+mod listeners;
 mod native;
+mod option;
+mod socket;
 
 pub use native::{NativeBackend, NativeConfig};

@@ -1,16 +1,16 @@
 //! The native backend: our own speaker.
 
-use core::net::{Ipv4Addr, SocketAddr};
+use core::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use async_trait::async_trait;
 use calico_core::bgp::DesiredBgp;
 use tokio::sync::mpsc;
-use tokio::task::{JoinHandle, JoinSet};
+use tokio::task::JoinHandle;
 
 use super::driver::{Driver, Shared};
-use super::listener;
+use super::listeners::Listeners;
 use crate::backend::{BgpBackend, BgpError, BgpEvent, BgpStatus};
 use crate::speaker::{Speaker, SpeakerConfig};
 
@@ -18,20 +18,14 @@ use crate::speaker::{Speaker, SpeakerConfig};
 const ACCEPTED: usize = 16;
 
 /// How to start a [`NativeBackend`].
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 #[expect(clippy::exhaustive_structs, reason = "callers build it with literals over the default")]
 pub struct NativeConfig {
-    /// Where to listen. Default: port 179 of every IPv4 address. Connections from addresses that are not configured peers are
-    /// closed at once.
-    pub listen: SocketAddr,
+    /// Where to listen, whatever the desired state says. Default: none, so that the desired state decides (for each family that has
+    /// an address or a peer). Connections from addresses that are not configured peers are closed at once.
+    pub listen: Option<SocketAddr>,
     /// The speaker's own parameters; give every node its own seed.
     pub speaker: SpeakerConfig,
-}
-
-impl Default for NativeConfig {
-    fn default() -> Self {
-        Self { listen: SocketAddr::from((Ipv4Addr::UNSPECIFIED, 179)), speaker: SpeakerConfig::default() }
-    }
 }
 
 /// Our speaker, running. Dropping it closes the connections without a word, as `kill -9` would.
@@ -43,7 +37,7 @@ impl Default for NativeConfig {
 ///
 /// # let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
 /// # runtime.block_on(async {
-/// let config = NativeConfig { listen: "127.0.0.1:0".parse()?, ..NativeConfig::default() };
+/// let config = NativeConfig { listen: Some("127.0.0.1:0".parse()?), ..NativeConfig::default() };
 /// let mut backend = NativeBackend::start(config)?;
 /// let own = "192.168.0.1".parse()?;
 /// let local = LocalSpeaker::new("a", AsNumber::DEFAULT, own);
@@ -57,24 +51,28 @@ impl Default for NativeConfig {
 pub struct NativeBackend {
     shared: Arc<Shared>,
     driver: JoinHandle<()>,
-    address: SocketAddr,
+    address: Option<SocketAddr>,
 }
 
 impl NativeBackend {
-    /// Listens and starts the driver. Must be called within a tokio runtime with I/O and time enabled.
+    /// Starts the driver, and listens if the configuration says where: then a port that cannot be had is an error, which otherwise the
+    /// status tells until it can be had. Must be called within a tokio runtime with I/O and time enabled.
     pub fn start(config: NativeConfig) -> Result<Self, BgpError> {
-        let socket = listener::bind(config.listen)?;
-        let address = socket.local_addr().unwrap_or(config.listen);
-        let shared = Arc::new(Shared::new(Speaker::new(config.speaker)));
         let (sender, accepted) = mpsc::channel(ACCEPTED);
-        let mut tasks = JoinSet::new();
-        tasks.spawn(listener::run(socket, sender));
-        let driver = tokio::spawn(Driver::new(Arc::clone(&shared), accepted, tasks).run());
+        let mut listeners = Listeners::new(sender);
+        if let Some(address) = config.listen {
+            listeners.open_one(address)?;
+        }
+        let address = listeners.local_address();
+        let seed = config.speaker.seed;
+        let shared = Arc::new(Shared::new(Speaker::new(config.speaker)));
+        let driver = Driver::new(Arc::clone(&shared), accepted, listeners, config.listen, seed);
+        let driver = tokio::spawn(driver.run());
         Ok(Self { shared, driver, address })
     }
 
-    /// Where it listens: the port that the system chose when the configuration said 0.
-    pub const fn local_address(&self) -> SocketAddr {
+    /// Where it listens, if its configuration said so: the port that the system chose when that was 0.
+    pub const fn local_address(&self) -> Option<SocketAddr> {
         self.address
     }
 
@@ -121,6 +119,7 @@ impl BgpBackend for NativeBackend {
     }
 
     fn status(&self) -> BgpStatus {
-        self.shared.speaker().status()
+        let status = self.shared.speaker().status_at(self.shared.clock.now());
+        BgpStatus { problem: self.shared.problem().clone(), ..status }
     }
 }

@@ -2,11 +2,13 @@
 
 use core::fmt;
 
+use calico_core::bgp::Families;
+
 use super::collision::{Direction, Standing};
 use super::negotiate::Negotiated;
 use super::state::ConnectionState;
 use crate::time::Timestamp;
-use crate::wire::{DecodeContext, Framer, PeerType};
+use crate::wire::{DecodeContext, Framer, Open, PeerType};
 
 /// Names one connection for as long as it lives; never used twice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -33,6 +35,8 @@ pub(crate) struct Connection {
     pub(crate) framer: Framer,
     /// Messages other than UPDATE, which go out first: a KEEPALIVE must not queue behind routes.
     pub(crate) control: Vec<u8>,
+    /// Our OPEN.
+    pub(crate) sent_open: Option<Open>,
     /// What the OPENs agreed on.
     pub(crate) negotiated: Option<Negotiated>,
     /// When the last message arrived.
@@ -40,6 +44,8 @@ pub(crate) struct Connection {
     /// Whether silence beyond the hold time was put down to a stall of our own, once.
     pub(crate) excused: bool,
     pub(crate) established_at: Option<Timestamp>,
+    /// Families whose end-of-RIB has not come.
+    pub(crate) awaited: Families,
     /// Since when `control` has been waiting for the transport.
     pub(crate) stalled_since: Option<Timestamp>,
     /// Whether the transport has been told that something waits.
@@ -54,10 +60,12 @@ impl Connection {
             state: ConnectionState::Connect,
             framer: Framer::default(),
             control: Vec::new(),
+            sent_open: None,
             negotiated: None,
             heard_at: now,
             excused: false,
             established_at: None,
+            awaited: Families::NONE,
             stalled_since: None,
             is_ready: false,
         }

@@ -4,8 +4,10 @@
 //! pushed back by every message (hold) are not re-armed each time: their owner looks at the time of the last message when they
 //! fire, and arms them anew for the rest.
 
-use super::connection::ConnectionId;
 use calico_core::bgp::PeerId;
+use calico_core::net::Family;
+
+use super::connection::ConnectionId;
 
 /// Which timer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -16,8 +18,8 @@ pub(crate) enum TimerKey {
     Hold(ConnectionId),
     /// KeepaliveTimer.
     Keepalive(ConnectionId),
-    /// How long stale routes of a restarting peer are kept (RFC 4724).
-    Retention(PeerId),
+    /// When what is stale of a family goes, or becomes a last resort (RFC 4724, 7313, 9494).
+    Retention(PeerId, Family),
     /// Selection_Deferral_Timer (RFC 4724).
     Deferral,
 }

@@ -14,6 +14,9 @@ pub struct SpeakerConfig {
     pub restart_time: u16,
     /// Whether this start may be a restart: peers are told so, and keep what they know of us. Default true, as upstream.
     pub restarting: bool,
+    /// Whether a NOTIFICATION and silence are offered to count as restarts, too (RFC 8538). Default false, as BIRD: addresses that several
+    /// hosts announce would lead to a dead one for the restart time beyond the hold time.
+    pub notification_restarts: bool,
     /// Whether packets are forwarded while no speaker runs. True (the default) where kernel routes outlive the process.
     pub forwarding_preserved: bool,
     /// Longest wait for the peers' end-of-RIB after a start. A host that is down delays the removal of stale routes by this
@@ -24,8 +27,13 @@ pub struct SpeakerConfig {
     /// Head start of the end whose address is the greater text (upstream's rule: that end opens the connection). The
     /// other end still connects if nothing came by then, so that either may restart. Default 1 s.
     pub passive_delay: Duration,
-    /// Most prefixes that one peer may announce before its session is closed. Default 200 000, far above a mesh's blocks.
-    pub maximum_prefixes: usize,
+    /// Most prefixes of one family that a peer may announce before its session is closed, where its parameters do not say. Default
+    /// 200 000, far above a mesh's blocks.
+    pub maximum_prefixes: u32,
+    /// Wait after a session had too many prefixes. Default 300 s: more sessions only bring the same again.
+    pub maximum_prefixes_pause: Duration,
+    /// Whether messages of up to 65 535 octets are offered (RFC 8654). Default true.
+    pub extended_messages: bool,
     /// Seed of all jitter.
     pub seed: u64,
 }
@@ -36,11 +44,14 @@ impl Default for SpeakerConfig {
             hold_time: 90,
             restart_time: 120,
             restarting: true,
+            notification_restarts: false,
             forwarding_preserved: true,
             deferral: Duration::from_secs(120),
             stale_time: Duration::from_secs(360),
             passive_delay: Duration::from_secs(1),
             maximum_prefixes: 200_000,
+            maximum_prefixes_pause: Duration::from_secs(300),
+            extended_messages: true,
             seed: 0,
         }
     }

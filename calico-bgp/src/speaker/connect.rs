@@ -4,13 +4,16 @@ use core::time::Duration;
 
 use calico_core::bgp::PeerId;
 
+use super::end::End;
 use super::{Action, ConnectionId, Speaker};
 use crate::session::collision::Direction;
 use crate::session::connection::Connection;
+use crate::session::offer::offer;
 use crate::session::state::ConnectionState;
 use crate::session::timer::TimerKey;
+use crate::session::transport::{Transport, is_link_local};
 use crate::time::Timestamp;
-use crate::wire::{self, AddressFamily, Capability, GracefulRestart, GracefulRestartFamily, Notification, Open};
+use crate::wire::{self, Open};
 
 /// Limit for setting up TCP. A host that is down answers nothing; upstream waits as long before it retries.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -22,59 +25,58 @@ const STALL: Duration = Duration::from_secs(2);
 /// Shortest SendHoldTimer (RFC 9687).
 const SEND_HOLD: Duration = Duration::from_secs(480);
 
-/// Why a connection ended.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum End {
-    /// The transport lost it, or could not make it.
-    Lost,
-    /// Another connection to the same peer takes its place.
-    Collision,
-    /// The peer said why.
-    Received(Notification),
-    /// We said why.
-    Sent(Notification, String),
-    /// Nothing was heard for the hold time.
-    HoldExpired,
-    /// Nothing could be sent for the send hold time.
-    SendHoldExpired,
-}
-
 impl Speaker {
     /// A connection that [`Action::Connect`] asked for is up.
     pub fn handle_connected(&mut self, now: Timestamp, connection: ConnectionId) {
+        self.seen = now;
         self.send_open(now, connection);
     }
 
     /// A peer has connected; the interface counts where its address is a link-local one. `None` refuses: close the connection
     /// without a word.
     pub fn handle_accepted(&mut self, now: Timestamp, from: PeerId) -> Option<ConnectionId> {
-        let from = PeerId { address: from.address.to_canonical(), ..from };
-        let peer = self.peers.get(&from).filter(|peer| !peer.is_idle)?;
-        // A second one means that the peer has given the first one up.
-        if let Some(old) = peer.pending(Direction::Incoming) {
-            self.close(now, old, End::Lost);
+        self.seen = now;
+        let address = from.address.to_canonical();
+        let from = PeerId { address, interface: from.interface.filter(|_| is_link_local(address)) };
+        if !self.peers.contains_key(&from) && !self.admit(now, from) {
+            return None;
         }
         let id = self.new_connection_id();
-        self.peers.get_mut(&from)?.connections.push(Connection::new(id, Direction::Incoming, now));
+        let peer = self.peers.get_mut(&from).filter(|peer| !peer.is_idle)?;
+        let older = peer.pending(Direction::Incoming);
+        peer.connections.push(Connection::new(id, Direction::Incoming, now));
         self.owners.insert(id, from);
+        // A second one means that the peer has given the first one up.
+        if let Some(older) = older {
+            self.close(now, older, End::Lost);
+        }
         self.send_open(now, id);
         Some(id)
     }
 
+    /// What an accepted connection needs of TCP, besides what [`Action::Listen`] said.
+    pub fn transport(&self, connection: ConnectionId) -> Option<Transport> {
+        let peer = self.peers.get(self.owners.get(&connection)?)?;
+        Some(Transport::of(self.local.as_ref()?, &peer.desired, self.config.hold_time))
+    }
+
     /// The transport has lost a connection or failed to make it.
     pub fn handle_closed(&mut self, now: Timestamp, connection: ConnectionId) {
+        self.seen = now;
         self.end(now, connection, &End::Lost);
     }
 
     pub(super) fn retry_due(&mut self, now: Timestamp, peer_id: PeerId) {
-        let Some(source) = self.local.as_ref().and_then(|local| local.ipv4) else {
-            return;
-        };
-        let Some(peer) = self.peers.get_mut(&peer_id) else {
+        let Some((local, peer)) = self.local.as_ref().zip(self.peers.get_mut(&peer_id)) else {
             return;
         };
         peer.is_idle = false;
-        if peer.established().is_some() || peer.pending(Direction::Outgoing).is_some() {
+        peer.note_state(now);
+        self.changed.insert(peer_id);
+        if peer.desired.session.passive {
+            return self.forget_if_gone(peer_id);
+        }
+        if peer.is_established() || peer.pending(Direction::Outgoing).is_some() {
             return;
         }
         if peer.pending(Direction::Incoming).is_some() {
@@ -83,6 +85,7 @@ impl Speaker {
             self.timers.arm(TimerKey::Retry(peer_id), now.after(delay));
             return;
         }
+        let transport = Transport::of(local, &peer.desired, self.config.hold_time);
         let port = peer.desired.port;
         let id = self.new_connection_id();
         if let Some(peer) = self.peers.get_mut(&peer_id) {
@@ -90,12 +93,12 @@ impl Speaker {
         }
         self.owners.insert(id, peer_id);
         self.timers.arm(TimerKey::Hold(id), now.after(CONNECT_TIMEOUT));
-        self.actions.push_back(Action::Connect { connection: id, peer: peer_id, port, source });
-        self.changed.insert(peer_id);
+        self.actions.push_back(Action::Connect { connection: id, peer: peer_id, port, transport });
+        self.note_changed(now, id);
     }
 
     fn send_open(&mut self, now: Timestamp, id: ConnectionId) {
-        let Some(open) = self.open().map(|open| open.encode()) else {
+        let Some(open) = self.owners.get(&id).and_then(|peer_id| self.open(*peer_id)) else {
             return;
         };
         let Some(connection) = self.connection(id).filter(|known| known.state == ConnectionState::Connect) else {
@@ -103,31 +106,16 @@ impl Speaker {
         };
         connection.state = ConnectionState::OpenSent;
         connection.heard_at = now;
+        let message = open.encode();
+        connection.sent_open = Some(open);
         self.timers.arm(TimerKey::Hold(id), now.after(OPEN_TIMEOUT));
-        self.send_control(now, id, &open);
-        self.note_changed(id);
+        self.send_control(now, id, &message);
+        self.note_changed(now, id);
     }
 
-    pub(super) fn open(&self) -> Option<Open> {
-        let local = self.local.as_ref()?;
-        let family = AddressFamily::IPV4_UNICAST;
-        let restart = GracefulRestart {
-            restarting: self.config.restarting && self.recovery.is_running(),
-            notification: false,
-            restart_time: self.config.restart_time,
-            families: vec![GracefulRestartFamily { family, forwarding_preserved: self.config.forwarding_preserved }],
-        };
-        Some(Open {
-            as_number: local.as_number,
-            hold_time: self.config.hold_time,
-            identifier: local.router_id,
-            capabilities: vec![
-                Capability::Multiprotocol(family),
-                Capability::RouteRefresh,
-                Capability::GracefulRestart(restart),
-                Capability::FourOctetAs(local.as_number),
-            ],
-        })
+    fn open(&self, peer_id: PeerId) -> Option<Open> {
+        let (local, peer) = (self.local.as_ref()?, self.peers.get(&peer_id)?);
+        Some(offer(local, &peer.desired, &self.config, self.recovery.is_running()))
     }
 
     pub(super) fn hold_due(&mut self, now: Timestamp, id: ConnectionId) {
@@ -153,11 +141,13 @@ impl Speaker {
     }
 
     pub(super) fn keepalive_due(&mut self, now: Timestamp, id: ConnectionId) {
+        let wanted = self.owners.get(&id).and_then(|peer_id| self.peers.get(peer_id));
+        let wanted = wanted.and_then(|peer| peer.desired.session.keepalive);
         let Some(connection) = self.connection(id) else {
             return;
         };
         let Some((interval, hold)) =
-            connection.negotiated.as_ref().and_then(|known| Some((known.keepalive()?, known.hold?)))
+            connection.negotiated.as_ref().and_then(|known| Some((known.keepalive(wanted)?, known.hold?)))
         else {
             return;
         };
@@ -173,116 +163,8 @@ impl Speaker {
         self.timers.arm(TimerKey::Keepalive(id), now.after(delay));
     }
 
-    /// Closes a connection from our side.
-    pub(super) fn close(&mut self, now: Timestamp, id: ConnectionId, end: End) {
-        let notification = match &end {
-            End::Sent(notification, _) => Some(notification.clone()),
-            End::HoldExpired => Some(Notification::hold_timer_expired()),
-            End::Collision => Some(Notification::cease(wire::notification::cease::COLLISION)),
-            End::Lost | End::Received(_) | End::SendHoldExpired => None,
-        };
-        let Some(connection) = self.connection(id) else {
-            return;
-        };
-        let mut last = core::mem::take(&mut connection.control);
-        if connection.state != ConnectionState::Connect {
-            last.extend(notification.iter().flat_map(Notification::encode));
-        }
-        self.actions.push_back(Action::Disconnect { connection: id, last });
-        self.end(now, id, &end);
-    }
-
-    /// Closes every connection of a peer that is about to be removed.
-    pub(super) fn close_all(&mut self, now: Timestamp, peer_id: PeerId, notification: &Notification) {
-        let Some(peer) = self.peers.get(&peer_id) else {
-            return;
-        };
-        for id in peer.connections.iter().map(|connection| connection.id).collect::<Vec<_>>() {
-            self.close(now, id, End::Sent(notification.clone(), notification.to_string()));
-        }
-    }
-
-    /// Forgets a connection and draws the consequences for its peer.
-    fn end(&mut self, now: Timestamp, id: ConnectionId, end: &End) {
-        let Some(peer_id) = self.owners.remove(&id) else {
-            return;
-        };
-        self.timers.disarm(TimerKey::Hold(id));
-        self.timers.disarm(TimerKey::Keepalive(id));
-        let Some(peer) = self.peers.get_mut(&peer_id) else {
-            return;
-        };
-        let Some(index) = peer.connections.iter().position(|connection| connection.id == id) else {
-            return;
-        };
-        let connection = peer.connections.swap_remove(index);
-        let text = end.to_string();
-        tracing::debug!(peer = %peer_id, connection = %id, state = ?connection.state, reason = text, "BGP connection ended");
-        let established = connection.is_established();
-        // What becomes of a second connection says nothing about a session that stands.
-        if established || (peer.established().is_none() && !matches!(end, End::Lost | End::Collision)) {
-            peer.last_error = Some(text);
-        }
-        if established {
-            let retention = connection.negotiated.as_ref().and_then(|negotiated| negotiated.retention());
-            self.session_down(now, peer_id, if end.is_transport_loss() { retention } else { None });
-        }
-        self.plan_retry(now, peer_id, end);
-        self.changed.insert(peer_id);
-    }
-
-    fn plan_retry(&mut self, now: Timestamp, peer_id: PeerId, end: &End) {
-        let Some(peer) = self.peers.get_mut(&peer_id) else {
-            return;
-        };
-        if peer.established().is_some() || *end == End::Collision {
-            return;
-        }
-        let delay = match end {
-            End::Received(notification) if notification.is_collision() => peer.backoff.retry(&mut self.jitter),
-            End::Received(notification) | End::Sent(notification, _) => {
-                peer.is_idle = !notification.is_cease();
-                peer.backoff.error(&mut self.jitter)
-            }
-            End::Lost | End::HoldExpired | End::SendHoldExpired | End::Collision => {
-                peer.backoff.retry(&mut self.jitter)
-            }
-        };
-        self.timers.arm(TimerKey::Retry(peer_id), now.after(delay));
-    }
-
     pub(super) fn connection(&mut self, id: ConnectionId) -> Option<&mut Connection> {
         let owner = self.owners.get(&id)?;
         self.peers.get_mut(owner)?.connection(id)
-    }
-
-    pub(super) fn note_changed(&mut self, id: ConnectionId) {
-        self.changed.extend(self.owners.get(&id));
-    }
-}
-
-impl End {
-    /// Whether RFC 4724 lets routes survive it: the peer may be restarting. A NOTIFICATION, or silence on a connection that
-    /// stands, says that it is not (RFC 8538, which changes that, is not offered). The loser of a collision is no end of the
-    /// session: the winner takes it over.
-    const fn is_transport_loss(&self) -> bool {
-        match self {
-            Self::Lost | Self::Collision => true,
-            Self::Received(notification) => notification.is_collision(),
-            Self::Sent(..) | Self::HoldExpired | Self::SendHoldExpired => false,
-        }
-    }
-}
-
-impl core::fmt::Display for End {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        match self {
-            Self::Lost => f.write_str("connection lost"),
-            Self::Collision => f.write_str("replaced by another connection"),
-            Self::Received(notification) => write!(f, "received: {notification}"),
-            Self::Sent(_, reason) => write!(f, "sent: {reason}"),
-            Self::HoldExpired => f.write_str("hold timer expired"),
-            Self::SendHoldExpired => f.write_str("the peer has stopped reading"),
-        }
     }
 }

@@ -1,33 +1,40 @@
 //! The speaker: BGP as a machine without sockets, clock or tasks.
 
+mod bfd;
 mod config;
 mod connect;
 mod desired;
+mod dynamic;
+mod end;
 mod hindrance;
+mod limits;
 mod receive;
+mod report;
+mod restart;
 mod routes;
 mod transmit;
 
 #[cfg(test)]
 mod tests;
 
-use core::net::Ipv4Addr;
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 
-use calico_core::bgp::{ExportPolicy, LocalSpeaker, PeerId};
+use calico_core::bgp::{DynamicPeers, ExportPolicy, LocalSpeaker, PeerId};
 
 pub use self::config::SpeakerConfig;
 pub use crate::session::connection::ConnectionId;
 
-use crate::backend::{BgpEvent, BgpStatus};
-use crate::rib::{AttributeTable, Loc, RouteReport};
+use crate::bfd::BfdPeer;
+use crate::rib::{AttributeTable, Loc};
 use crate::session::backoff::Jitter;
 use crate::session::graceful_restart::Recovery;
 use crate::session::peer::Peer;
 use crate::session::peer_index::PeerIndices;
 use crate::session::timer::{TimerKey, Timers};
+use crate::session::transport::{Listening, Transport};
 use crate::time::Timestamp;
+use crate::wire::PeerType;
 
 /// What the transport should do.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,8 +48,8 @@ pub enum Action {
         peer: PeerId,
         /// Which port.
         port: u16,
-        /// Which local address to connect from: the peer knows us by it.
-        source: Ipv4Addr,
+        /// How.
+        transport: Transport,
     },
     /// Write these last bytes if there are any and the connection still takes them, then close it. The speaker has forgotten the
     /// connection already.
@@ -52,6 +59,10 @@ pub enum Action {
         /// What to write first.
         last: Vec<u8>,
     },
+    /// Listen there and nowhere else from now on, and know these keys; hand in who calls with [`Speaker::handle_accepted`].
+    Listen(Listening),
+    /// Watch these paths by BFD, and no others from now on; hand in what becomes of them with [`Speaker::handle_bfd`].
+    Watch(Vec<BfdPeer>),
 }
 
 /// A BGP speaker.
@@ -62,6 +73,7 @@ pub enum Action {
 /// |---|---|
 /// | [`set_desired`](Self::set_desired) | command |
 /// | [`handle_connected`](Self::handle_connected), [`handle_accepted`](Self::handle_accepted), [`handle_bytes`](Self::handle_bytes), [`handle_closed`](Self::handle_closed) | transport in |
+/// | [`handle_bfd`](Self::handle_bfd) | liveness in |
 /// | [`handle_timeout`](Self::handle_timeout) | time in |
 /// | [`poll_action`](Self::poll_action), [`poll_ready`](Self::poll_ready), [`poll_transmit`](Self::poll_transmit) | transport out |
 /// | [`poll_event`](Self::poll_event) | routes, sessions and completeness out |
@@ -95,6 +107,8 @@ pub enum Action {
 /// let mut speaker = Speaker::new(SpeakerConfig::default());
 /// speaker.set_desired(Timestamp::ZERO, &desired);
 /// speaker.handle_timeout(Timestamp::ZERO);
+/// let Some(Action::Listen(listening)) = speaker.poll_action() else { panic!("peers may call") };
+/// assert_eq!(listening.port, 179);
 /// let Some(Action::Connect { connection, .. }) = speaker.poll_action() else { panic!("it calls at once") };
 /// speaker.handle_connected(Timestamp::ZERO, connection);
 /// let mut open = Vec::new();
@@ -107,6 +121,8 @@ pub struct Speaker {
     config: SpeakerConfig,
     local: Option<LocalSpeaker>,
     peers: BTreeMap<PeerId, Peer>,
+    /// Ranges whose callers become peers.
+    dynamic: Vec<DynamicPeers>,
     indices: PeerIndices,
     /// Which peer a connection belongs to.
     owners: HashMap<ConnectionId, PeerId>,
@@ -124,6 +140,11 @@ pub struct Speaker {
     external_peers: usize,
     /// Peers whose status has changed since it was last reported.
     changed: BTreeSet<PeerId>,
+    /// What the transport was told last.
+    listening: Listening,
+    watched: Vec<BfdPeer>,
+    /// The latest time that the speaker was told.
+    seen: Timestamp,
 }
 
 impl Speaker {
@@ -134,6 +155,7 @@ impl Speaker {
             config,
             local: None,
             peers: BTreeMap::new(),
+            dynamic: Vec::new(),
             indices: PeerIndices::default(),
             owners: HashMap::new(),
             loc: Loc::default(),
@@ -148,17 +170,21 @@ impl Speaker {
             ready: VecDeque::new(),
             external_peers: 0,
             changed: BTreeSet::new(),
+            listening: Listening::default(),
+            watched: Vec::new(),
+            seen: Timestamp::ZERO,
         }
     }
 
     /// Time has come to what [`poll_timeout`](Self::poll_timeout) said. Calling it early does no harm.
     pub fn handle_timeout(&mut self, now: Timestamp) {
+        self.seen = now;
         while let Some(key) = self.timers.pop_due(now) {
             match key {
                 TimerKey::Retry(peer) => self.retry_due(now, peer),
                 TimerKey::Hold(connection) => self.hold_due(now, connection),
                 TimerKey::Keepalive(connection) => self.keepalive_due(now, connection),
-                TimerKey::Retention(peer) => self.sweep(peer),
+                TimerKey::Retention(peer, family) => self.retention_due(now, peer, family),
                 TimerKey::Deferral => self.end_recovery(),
             }
         }
@@ -169,34 +195,13 @@ impl Speaker {
         self.actions.pop_front()
     }
 
-    /// The next thing to tell: first routes, then sessions, and that all is told once it is.
-    pub fn poll_event(&mut self) -> Option<BgpEvent> {
-        if let Some(report) = self.loc.next_report() {
-            return Some(match report {
-                RouteReport::Set(route) => BgpEvent::RouteSet(route),
-                RouteReport::Removed(prefix) => BgpEvent::RouteRemoved(prefix),
-            });
-        }
-        while let Some(peer_id) = self.changed.pop_first() {
-            if let Some(peer) = self.peers.get(&peer_id) {
-                return Some(BgpEvent::Session(Box::new(peer.status())));
-            }
-        }
-        if self.recovery == (Recovery::Over { reported: false }) {
-            self.recovery = Recovery::Over { reported: true };
-            return Some(BgpEvent::Settled);
-        }
-        None
-    }
-
     /// When to call [`handle_timeout`](Self::handle_timeout).
     pub fn poll_timeout(&self) -> Option<Timestamp> {
         self.timers.next_deadline()
     }
 
-    /// All sessions.
-    pub fn status(&self) -> BgpStatus {
-        BgpStatus { peers: self.peers.values().map(Peer::status).collect() }
+    fn count_external(&mut self) {
+        self.external_peers = self.peers.values().filter(|peer| peer.kind == PeerType::External).count();
     }
 
     fn new_connection_id(&mut self) -> ConnectionId {

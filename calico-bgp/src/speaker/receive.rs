@@ -2,10 +2,11 @@
 
 use calico_core::bgp::PeerId;
 
-use super::connect::End;
+use super::end::End;
 use super::{ConnectionId, Speaker};
 use crate::session::collision::{self, Direction, Identity, Verdict};
 use crate::session::negotiate::negotiate;
+use crate::session::offer::local_as;
 use crate::session::state::ConnectionState;
 use crate::session::timer::TimerKey;
 use crate::time::Timestamp;
@@ -14,6 +15,7 @@ use crate::wire::{self, Message, MessageKind, Notification, Open, WireError};
 impl Speaker {
     /// Bytes have arrived. Any split is fine.
     pub fn handle_bytes(&mut self, now: Timestamp, connection: ConnectionId, bytes: &[u8]) {
+        self.seen = now;
         let Some(known) = self.connection(connection).filter(|known| known.state != ConnectionState::Connect) else {
             return;
         };
@@ -33,7 +35,10 @@ impl Speaker {
                 Err(error) => Err(error),
             };
             match message {
-                Ok((kind, message)) => self.handle_message(now, connection, kind, message),
+                Ok((kind, message)) => {
+                    self.count_received(connection, kind);
+                    self.handle_message(now, connection, kind, message);
+                }
                 Err(error) => self.fail(now, connection, &error),
             }
         }
@@ -58,7 +63,7 @@ impl Speaker {
             Message::Keepalive if before == ConnectionState::OpenConfirm => self.establish(now, id, peer_id),
             Message::Keepalive | Message::RouteRefresh(None) => {}
             Message::Update(update) => self.handle_update(now, id, peer_id, *update),
-            Message::RouteRefresh(Some(refresh)) => self.handle_refresh(id, peer_id, refresh),
+            Message::RouteRefresh(Some(refresh)) => self.handle_refresh(now, id, peer_id, refresh),
         }
     }
 
@@ -66,10 +71,12 @@ impl Speaker {
         let (Some(local), Some(peer)) = (&self.local, self.peers.get(&peer_id)) else {
             return;
         };
-        let Some(sent) = self.open() else {
+        let connection = peer.connections.iter().find(|known| known.id == id);
+        let Some(sent) = connection.and_then(|known| known.sent_open.as_ref()) else {
             return;
         };
-        let negotiated = match negotiate(local, &peer.desired, &sent, open) {
+        let keepalive = peer.desired.session.keepalive;
+        let negotiated = match negotiate(local, &peer.desired, sent, open) {
             Ok(negotiated) => negotiated,
             Err(error) => return self.fail(now, id, &error),
         };
@@ -80,9 +87,11 @@ impl Speaker {
             return;
         };
         connection.state = ConnectionState::OpenConfirm;
-        let (hold, keepalive) = (negotiated.hold, negotiated.keepalive());
+        let (hold, keepalive) = (negotiated.hold, negotiated.keepalive(keepalive));
         connection.framer.set_extended(negotiated.decode.extended_message);
+        connection.awaited = negotiated.families();
         connection.negotiated = Some(negotiated);
+        connection.sent_open = None;
         self.send_control(now, id, &wire::keepalive());
         match (hold, keepalive) {
             (Some(hold), Some(keepalive)) => {
@@ -92,7 +101,7 @@ impl Speaker {
             }
             _ => self.timers.disarm(TimerKey::Hold(id)),
         }
-        self.note_changed(id);
+        self.note_changed(now, id);
     }
 
     /// Compares with the peer's other connections, and closes those that lose.
@@ -100,7 +109,7 @@ impl Speaker {
         let (Some(local), Some(peer)) = (&self.local, self.peers.get(&peer_id)) else {
             return false;
         };
-        let ours = Identity { identifier: local.router_id, as_number: local.as_number };
+        let ours = Identity { identifier: local.router_id, as_number: local_as(local, &peer.desired) };
         let theirs = Identity { identifier: open.identifier, as_number: open.as_number };
         let restarted = open.graceful_restart().is_some_and(|restart| restart.restarting);
         let direction = peer.connections.iter().find(|known| known.id == id).map(|known| known.direction);
@@ -125,7 +134,7 @@ impl Speaker {
             return;
         };
         peer.backoff.reset();
-        peer.last_error = None;
+        peer.record.last_error = None;
         // Another connection may have failed meanwhile; that must not count against the next one.
         peer.is_idle = false;
         let connecting: Vec<ConnectionId> = peer
@@ -144,7 +153,7 @@ impl Speaker {
         }
         self.timers.disarm(TimerKey::Retry(peer_id));
         self.session_up(now, peer_id);
-        self.note_changed(id);
+        self.note_changed(now, id);
     }
 
     fn fail(&mut self, now: Timestamp, id: ConnectionId, error: &WireError) {

@@ -1,47 +1,35 @@
 //! Routes in: UPDATEs, their effect on the Loc-RIB, and who must hear of it.
 
 use core::net::{IpAddr, Ipv4Addr};
-use core::time::Duration;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use calico_core::bgp::{DesiredBgp, Originated, PeerId};
+use calico_core::bgp::{DesiredBgp, Families, Originated, PeerId};
 use calico_core::net::{Cidr, Family};
 
-use super::connect::End;
 use super::{ConnectionId, Speaker};
 use crate::rib::{AdjOut, BestChange, Exporter, Path, PathSource, Source};
 use crate::session::graceful_restart::Recovery;
+use crate::session::offer::local_as;
+use crate::session::retention::Retain;
 use crate::session::timer::TimerKey;
 use crate::time::Timestamp;
-use crate::wire::notification::cease;
-use crate::wire::{AddressFamily, Notification, PathAttributes, PeerType, RefreshKind, RouteRefresh, Update};
+use crate::wire::{PathAttributes, PeerType, Update};
+
+/// Routes that are not to be kept beyond the restart time (RFC 9494 section 4.4).
+const NO_LLGR: u32 = 0xffff_0007;
 
 impl Speaker {
-    /// A session is up: the peer gets everything, and its earlier routes wait for its end-of-RIB.
-    pub(super) fn session_up(&mut self, now: Timestamp, peer_id: PeerId) {
-        let Some(peer) = self.peers.get_mut(&peer_id) else {
+    /// A session is up: the peer gets everything that it may have of these families, and the end-of-RIB if it is not to wait for that.
+    pub(super) fn channels_up(&mut self, peer_id: PeerId, families: Families, finish: bool) {
+        let Some(kind) = self.peers.get(&peer_id).map(|peer| peer.kind) else {
             return;
         };
-        let kind = peer.kind;
-        peer.adj_out = AdjOut::default();
-        let Some(negotiated) = peer.established().and_then(|connection| connection.negotiated.clone()) else {
-            return;
-        };
-        if peer.adj_in.has_stale() {
-            if negotiated.preserves_forwarding() {
-                let deadline = now.after(self.config.stale_time).min(peer.stale_limit.unwrap_or(now));
-                self.timers.arm(TimerKey::Retention(peer_id), deadline);
-            } else {
-                self.sweep(peer_id);
-            }
-        }
-        let exportable: Vec<Cidr> =
-            self.loc.prefixes().filter(|prefix| Exporter::may_export(self.source(prefix), kind)).collect();
-        let restart = negotiated.graceful_restart.as_ref();
-        let peer_restarts = restart.is_some_and(|restart| restart.restarting);
-        let finish = peer_restarts || !self.recovery.is_running();
+        let wanted =
+            |prefix: &Cidr| families.contains(prefix.family()) && Exporter::may_export(self.source(prefix), kind);
+        let exportable: Vec<Cidr> = self.loc.prefixes().filter(wanted).collect();
         if let Some(peer) = self.peers.get_mut(&peer_id) {
+            peer.adj_out = AdjOut::default();
             for prefix in exportable {
                 peer.adj_out.touch(prefix);
             }
@@ -50,29 +38,44 @@ impl Speaker {
             }
         }
         self.mark_ready(peer_id);
-        if restart.is_none() {
-            self.done_with(&peer_id);
+    }
+
+    /// A session is down: the peer has been told nothing any more.
+    pub(super) fn channels_down(&mut self, peer_id: PeerId) {
+        if let Some(peer) = self.peers.get_mut(&peer_id) {
+            peer.adj_out = AdjOut::default();
         }
     }
 
-    /// A session is down. With a retention the peer's routes stay, stale; without, they go.
-    pub(super) fn session_down(&mut self, now: Timestamp, peer_id: PeerId, retention: Option<Duration>) {
+    /// What becomes of a peer's routes without a session. A second call with a later stage is about those that are left.
+    pub(super) fn retain(&mut self, peer_id: PeerId, family: Family, retain: Retain) {
         let Some(peer) = self.peers.get_mut(&peer_id) else {
             return;
         };
-        peer.adj_out = AdjOut::default();
-        match retention {
-            Some(retention) => {
-                // RFC 4724 section 4.2 deletes what was stale already when a peer restarts twice. That would cut off the pods
-                // of an agent that is killed twice in a row; so it stays, but no longer than the first restart allows.
-                peer.adj_in.begin_life();
-                if peer.adj_in.has_stale() {
-                    let limit =
-                        *peer.stale_limit.get_or_insert_with(|| now.after(retention).after(self.config.stale_time));
-                    self.timers.arm(TimerKey::Retention(peer_id), now.after(retention).min(limit));
-                }
+        let index = peer.index;
+        let gone: Vec<Cidr> = match retain {
+            Retain::Drop => peer.adj_in.drain(family).into_iter().collect(),
+            Retain::Stale { .. } => {
+                peer.adj_in.begin_life(family);
+                return;
             }
-            None => self.drop_routes(peer_id),
+            Retain::LongLived { .. } => {
+                if !peer.adj_in.has_stale(family) {
+                    peer.adj_in.begin_life(family);
+                }
+                let unwilling = |prefix: &Cidr| {
+                    self.loc.path(prefix, index).is_some_and(|path| path.attributes.communities.contains(&NO_LLGR))
+                };
+                let gone: Vec<Cidr> = peer.adj_in.prefixes(family).filter(unwilling).collect();
+                for prefix in &gone {
+                    peer.adj_in.remove(prefix);
+                }
+                gone
+            }
+        };
+        for prefix in gone {
+            let change = self.loc.withdraw(prefix, index);
+            self.propagate(change);
         }
     }
 
@@ -86,9 +89,8 @@ impl Speaker {
         if !update.reach.is_empty() {
             self.announce(now, id, peer_id, update.attributes, update.reach);
         }
-        if update.end_of_rib == Some(Family::V4) {
-            self.sweep(peer_id);
-            self.done_with(&peer_id);
+        if let Some(family) = update.end_of_rib {
+            self.handle_end_of_rib(id, peer_id, family);
         }
     }
 
@@ -126,14 +128,12 @@ impl Speaker {
                 return;
             };
             peer.adj_in.insert(prefix);
-            let (life, count) = (peer.adj_in.life(), peer.adj_in.len());
+            let (life, count) = (peer.adj_in.life(prefix.family()), peer.adj_in.count(prefix.family()));
             let path = Path { source, next_hop, attributes: Arc::clone(&attributes), life };
             let change = self.loc.announce(prefix, path);
             self.propagate(change);
-            if count > self.config.maximum_prefixes {
-                let notification = Notification::cease(cease::MAXIMUM_PREFIXES);
-                let reason = format!("{notification}: more than {}", self.config.maximum_prefixes);
-                return self.close(now, id, End::Sent(notification, reason));
+            if self.exceeds_limit(now, id, peer_id, prefix.family(), count) {
+                return;
             }
         }
     }
@@ -144,9 +144,11 @@ impl Speaker {
             return true;
         };
         let neighbour = self.peers.get(&source.peer).map(|peer| peer.desired.as_number);
+        let as_number = self.peers.get(&source.peer).map_or(local.as_number, |peer| local_as(local, &peer.desired));
         let foreign = source.kind == PeerType::External && attributes.as_path.first() != neighbour;
         foreign
             || attributes.as_path.contains(local.as_number)
+            || attributes.as_path.contains(as_number)
             || attributes.originator_id == Some(local.router_id)
             || attributes.cluster_list.contains(&local.router_id)
     }
@@ -173,35 +175,22 @@ impl Speaker {
         }
     }
 
-    /// Removes everything a peer has announced.
-    pub(super) fn drop_routes(&mut self, peer_id: PeerId) {
-        self.timers.disarm(TimerKey::Retention(peer_id));
-        let Some(peer) = self.peers.get_mut(&peer_id) else {
-            return;
-        };
-        peer.stale_limit = None;
-        let index = peer.index;
-        for prefix in peer.adj_in.drain() {
-            let change = self.loc.withdraw(prefix, index);
-            self.propagate(change);
+    /// All of a family that the peer announced so far is stale, unless it comes again before [`end_refresh`](Self::sweep).
+    pub(super) fn begin_refresh(&mut self, peer_id: PeerId, family: Family) {
+        if let Some(peer) = self.peers.get_mut(&peer_id) {
+            peer.adj_in.begin_life(family);
         }
     }
 
     /// Removes what a peer has not announced again in its present life.
-    pub(super) fn sweep(&mut self, peer_id: PeerId) {
-        self.timers.disarm(TimerKey::Retention(peer_id));
-        let Some(peer) = self.peers.get_mut(&peer_id) else {
+    pub(super) fn sweep(&mut self, peer_id: PeerId, family: Family) {
+        let Some(peer) = self.peers.get_mut(&peer_id).filter(|peer| peer.adj_in.has_stale(family)) else {
             return;
         };
-        if !peer.adj_in.has_stale() {
-            return;
-        }
-        let (life, index) = (peer.adj_in.life(), peer.index);
+        let (life, index) = (peer.adj_in.life(family), peer.index);
         let current = |prefix: &Cidr| self.loc.path(prefix, index).is_some_and(|path| path.life == life);
-        let stale: Vec<Cidr> = peer.adj_in.prefixes().filter(|prefix| !current(prefix)).collect();
-        peer.adj_in.end_stale();
-        peer.stale_limit = None;
-        self.changed.insert(peer_id);
+        let stale: Vec<Cidr> = peer.adj_in.prefixes(family).filter(|prefix| !current(prefix)).collect();
+        peer.adj_in.end_stale(family);
         for prefix in stale {
             self.withdraw(peer_id, prefix);
         }
@@ -231,14 +220,10 @@ impl Speaker {
         }
     }
 
-    pub(super) fn handle_refresh(&mut self, id: ConnectionId, peer_id: PeerId, refresh: RouteRefresh) {
-        // One that names a family not negotiated is ignored (RFC 2918 section 4).
-        if refresh.family != AddressFamily::IPV4_UNICAST || refresh.kind != RefreshKind::Request {
-            return;
-        }
-        tracing::debug!(peer = %peer_id, connection = %id, "the peer asks for all routes again");
+    /// The peer wants all of a family again.
+    pub(super) fn refresh(&mut self, peer_id: PeerId, family: Family) {
         if let Some(peer) = self.peers.get_mut(&peer_id) {
-            peer.adj_out.refresh();
+            peer.adj_out.refresh(family);
         }
         self.mark_ready(peer_id);
     }

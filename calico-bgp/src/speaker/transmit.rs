@@ -9,6 +9,7 @@ use calico_core::net::Family;
 
 use super::{ConnectionId, Speaker};
 use crate::rib::{ExportTarget, Exporter, Sent, Step};
+use crate::session::offer::local_as;
 use crate::time::Timestamp;
 use crate::wire::update::{encode_announcements, encode_end_of_rib, encode_withdrawals};
 use crate::wire::{EncodeContext, Nlri, PathAttributes};
@@ -38,6 +39,7 @@ impl Speaker {
         known.stalled_since = None;
         let established = known.is_established();
         while established && into.len() == before && self.next_routes(connection, into) {}
+        self.count_sent(connection, into.get(before..).unwrap_or_default());
         if into.len() == before
             && let Some(known) = self.connection(connection)
         {
@@ -56,7 +58,7 @@ impl Speaker {
         if !peer.adj_out.has_pending() {
             return false;
         }
-        let exporter = Exporter { as_number: local.as_number, address: own, policy: &self.export };
+        let exporter = Exporter { as_number: local_as(local, &peer.desired), address: own, policy: &self.export };
         let target = ExportTarget { peer: peer.index, kind: peer.kind };
         let (loc, table) = (&self.loc, &mut self.attributes);
         let context = peer.established().and_then(|known| known.negotiated.as_ref()).map(|known| known.encode);

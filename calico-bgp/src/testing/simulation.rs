@@ -384,6 +384,8 @@ impl Simulation {
                 }
                 self.send(end.other(), What::Syn);
             }
+            // Hosts here take calls on every port, and have no BFD.
+            Action::Listen(_) | Action::Watch(_) => {}
             Action::Disconnect { connection, last } => {
                 let Some(end) = self.nodes.get_mut(&from).and_then(|node| node.connections.remove(&connection)) else {
                     return;

@@ -29,7 +29,7 @@ pub enum MessageKind {
 }
 
 impl MessageKind {
-    const fn from_code(code: u8) -> Option<Self> {
+    pub(crate) const fn from_code(code: u8) -> Option<Self> {
         Some(match code {
             1 => Self::Open,
             2 => Self::Update,

@@ -121,6 +121,11 @@ impl Notification {
         self.code == CEASE
     }
 
+    /// Subcode of a Cease.
+    pub const fn cease_subcode(&self) -> Option<u8> {
+        if self.is_cease() { Some(self.subcode) } else { None }
+    }
+
     /// Whether only this connection ends, because another one to the same peer survives.
     pub const fn is_collision(&self) -> bool {
         self.code == CEASE && self.subcode == cease::COLLISION

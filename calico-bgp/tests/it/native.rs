@@ -19,7 +19,8 @@ const AS: u32 = 64512;
 fn the_native_backend_keeps_the_contract() {
     in_namespace(&[A, B], || async {
         let side = |address: Ipv4Addr| {
-            let config = NativeConfig { listen: SocketAddr::from((address, PORT)), speaker: SpeakerConfig::default() };
+            let config =
+                NativeConfig { listen: Some(SocketAddr::from((address, PORT))), speaker: SpeakerConfig::default() };
             Side { backend: NativeBackend::start(config).unwrap(), address, port: PORT }
         };
         backends_converse(side(A), side(B), || tokio::time::sleep(Duration::from_millis(5))).await;
@@ -102,7 +103,7 @@ fn a_wrong_as_is_reported_and_mended_by_configuration() {
 #[test]
 fn a_port_that_is_taken_is_named() {
     in_namespace(&[A], || async {
-        let config = NativeConfig { listen: SocketAddr::from((A, PORT)), speaker: SpeakerConfig::default() };
+        let config = NativeConfig { listen: Some(SocketAddr::from((A, PORT))), speaker: SpeakerConfig::default() };
         let _first = NativeBackend::start(config.clone()).unwrap();
         let error = NativeBackend::start(config).unwrap_err();
         assert!(matches!(error, BgpError::Listen { port: PORT, .. }), "{error:?}");
@@ -115,7 +116,7 @@ fn a_port_that_is_taken_is_named() {
 fn a_stopped_backend_has_given_its_port_back() {
     in_namespace(&[A], || async {
         let rounds = async {
-            let config = NativeConfig { listen: SocketAddr::from((A, PORT)), speaker: SpeakerConfig::default() };
+            let config = NativeConfig { listen: Some(SocketAddr::from((A, PORT))), speaker: SpeakerConfig::default() };
             for round in 0..500 {
                 match NativeBackend::start(config.clone()) {
                     Ok(backend) => backend.stop().await,

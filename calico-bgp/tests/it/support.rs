@@ -70,7 +70,7 @@ pub(crate) struct Native {
 impl Native {
     pub(crate) async fn start(own: Ipv4Addr, desired: &DesiredBgp) -> Self {
         let speaker = SpeakerConfig { seed: u64::from(u32::from(own)), ..SpeakerConfig::default() };
-        let listen = SocketAddr::from((own, PORT));
+        let listen = Some(SocketAddr::from((own, PORT)));
         let config = NativeConfig { listen, speaker };
         let deadline = Instant::now() + DEADLINE;
         let mut backend = loop {
