@@ -14,14 +14,15 @@
 //!                               │ bytes, time          ▲ actions, bytes, deadline
 //!                               ▼                      │
 //!                             Speaker ── session (states, collision, graceful restart, timers)
-//!                               │  └──── rib (adjacent and local RIBs, decision, export)
+//!                               │  └──── rib (import, decision, export, update groups)
 //!                               ▼
 //!                             wire (messages, RFC 7606)
 //! ```
 //!
-//! Scope of this version: IPv4 unicast over IPv4, AS numbers of four octets (and peers that have two), full mesh and external
-//! sessions, the export policy, route refresh, graceful restart in both roles. A session that needs more (a password, filters, reflection) stays
-//! down and says so. [`wire`] reads and writes more than sessions negotiate so far, and [`bfd`] stands by itself.
+//! Scope: IPv4 and IPv6 unicast, in one session or two; internal and external sessions, route reflection, filters, export policy,
+//! communities, roles, several paths to one prefix (in both directions), route refresh with its markers, graceful restart in both roles and
+//! its long-lived form. What was received is kept as it came, so that another filter needs no refresh; [`Speaker::explain`] says for a
+//! prefix what became of each path and why each peer hears of it or does not.
 //! Deliberate deviations:
 //!
 //! | From | What | Why |
@@ -33,6 +34,8 @@
 //! | RFC 4271 5 | of attributes that are only passed on, what exceeds 4096 octets for one path is discarded | memory that a peer can fill is bounded |
 //! | RFC 4271 4.3 | an AS_PATH of more than 1024 systems is treated as withdraw | filters and the decision walk paths |
 //! | RFC 4271 8 | the retry timer starts at half a second | a mesh converges as fast as its slowest pair |
+//! | RFC 4271 9.2.1.1 | no pause between two announcements of one prefix | what changes while a peer reads is said once anyway |
+//! | RFC 4271 9.1.2 | next hops are resolved by the kernel, so that their cost decides nothing | the agent does not read the kernel's routes |
 //! | upstream | hold time 90 s instead of BIRD's 240 s | a dead host blackholes its pods for as long |
 //! | upstream | both ends of a mesh session connect; one has a head start | either end may be the one that restarts |
 //!
@@ -61,6 +64,7 @@ pub use backend::{
     Agreed, BgpBackend, BgpError, BgpEvent, BgpStatus, LearnedRoute, MessageCounts, PeerStatus, RecordingBackend,
     SessionDetails, SessionState,
 };
+pub use rib::{Explanation, Fate, PathReport, Refusal, Step, Told, Withheld};
 #[cfg(feature = "tokio")]
 pub use runtime::{NativeBackend, NativeConfig};
 pub use session::transport::{ListenKey, Listening, Transport};

@@ -4,9 +4,10 @@ mod recording;
 mod session;
 
 use core::net::IpAddr;
+use std::sync::Arc;
 
 use async_trait::async_trait;
-use calico_core::bgp::{DesiredBgp, DesiredPeer, PeerId};
+use calico_core::bgp::{DesiredBgp, DesiredPeer, NORMAL_PRIORITY, PeerId};
 use calico_core::net::Cidr;
 
 pub use recording::RecordingBackend;
@@ -74,16 +75,27 @@ pub enum BgpEvent {
     Restarted,
 }
 
-/// A best path.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+/// A best path, and those that are as good.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 #[expect(clippy::exhaustive_structs, reason = "backends build it with literals")]
 pub struct LearnedRoute {
     /// Destination.
     pub prefix: Cidr,
-    /// Next hop.
+    /// Next hop of the best path.
     pub next_hop: IpAddr,
-    /// Peer it came from.
+    /// Next hops of all paths that share traffic, sorted: at most 16, the best one's among them.
+    pub next_hops: Arc<[IpAddr]>,
+    /// Metric that its originator gave it: 2 147 483 647 less LOCAL_PREF.
+    pub priority: u32,
+    /// Peer that the best path came from.
     pub peer: PeerId,
+}
+
+impl LearnedRoute {
+    /// A route with one next hop, of normal priority.
+    pub fn new(prefix: Cidr, next_hop: IpAddr, peer: PeerId) -> Self {
+        Self { prefix, next_hop, next_hops: [next_hop].into(), priority: NORMAL_PRIORITY, peer }
+    }
 }
 
 /// State of a session (RFC 4271 section 8.2.2).

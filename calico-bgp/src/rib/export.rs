@@ -1,243 +1,222 @@
-//! What a peer may hear, and in which form (RFC 4271 sections 5 and 9.2, RFC 1997).
+//! What a peer may hear, and in which form (RFC 4271 sections 5 and 9.2, RFC 1997, 4456, 8950, 9234, 9494).
+//!
+//! Upstream's order: what BGP itself forbids, then the filters, whose verdict is final, then the node's policy, which adds its
+//! communities.
 
-use core::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
 
-use calico_core::bgp::{Community, ExportPolicy, Exported, NORMAL_PRIORITY, PRIORITY_SUM};
-use calico_core::net::{AsNumber, Cidr};
+use calico_core::bgp::{
+    Community, ExportPolicy, ExportReason, Exported, FilterRule, LocalSpeaker, NextHop as Mode, Originated,
+    PRIORITY_SUM, Role, RouteDirection, first_match,
+};
+use calico_core::net::Cidr;
 
-use super::{AttributeTable, Best, Path, Sent, Source};
-use crate::session::peer_index::PeerIndex;
-use crate::wire::attribute::{NO_ADVERTISE, NO_EXPORT, NO_EXPORT_SUBCONFED};
-use crate::wire::{PathAttributes, PeerType};
+use super::decision::Candidate;
+use super::group::GroupKey;
+use super::import::{cluster_id, fits};
+use super::intern::PathSet;
+use super::policy::{add_communities, apply, large_communities, local_pref, prepend, priority, view};
+use crate::wire::attribute::{LLGR_STALE, NO_ADVERTISE, NO_EXPORT, NO_EXPORT_SUBCONFED};
+use crate::wire::{NextHop, PathAttributes, PeerType};
 
-/// LOCAL_PREF of what this node originates, as upstream sends it: 2147483647 less the route's priority, 1024 for ordinary
-/// workloads. A node that a live migration moves a workload to announces a smaller priority and so wins.
-pub(crate) const ORIGINATED_LOCAL_PREF: u32 = PRIORITY_SUM - NORMAL_PRIORITY;
-
-/// Whom a route is exported to.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct ExportTarget {
-    pub(crate) peer: PeerIndex,
-    pub(crate) kind: PeerType,
+/// Why a peer does not hear of a route.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Withheld {
+    /// There is no session, or it does not carry the family.
+    #[error("no session carries it")]
+    NoSession,
+    /// There is nothing to tell.
+    #[error("there is no usable path")]
+    NoPath,
+    /// It is the peer's own.
+    #[error("the peer announced it")]
+    SplitHorizon,
+    /// Neither end of the way is a client (RFC 4271 section 9.2, RFC 4456 section 6).
+    #[error("internal peers hear of it from whoever announced it")]
+    Internal,
+    /// NO_ADVERTISE, NO_EXPORT or NO_EXPORT_SUBCONFED.
+    #[error("community {} keeps it here", Community::Standard(*.0))]
+    WellKnown(u32),
+    /// It may go to customers only (RFC 9234 section 5).
+    #[error("it may go to customers only")]
+    OnlyToCustomer,
+    /// The route is a last resort, and the peer would not know (RFC 9494 section 4.6).
+    #[error("it is stale, and the peer does not know long-lived graceful restart")]
+    LongLivedStale,
+    /// A filter says so.
+    #[error("rule {rule} of filter {filter} rejects it")]
+    Filter {
+        /// Name.
+        filter: Arc<str>,
+        /// Place of the rule among those of the direction and the family, from zero.
+        rule: usize,
+    },
+    /// The node's policy says so.
+    #[error("this node does not announce it: {0:?}")]
+    Policy(ExportReason),
+    /// The peer could not make anything of the next hop.
+    #[error("the session has no next hop for it")]
+    NextHop,
 }
 
-/// This speaker, as far as exports depend on it.
+/// What may be told.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Offer<'a> {
+    Originated(&'a Originated),
+    Path(Candidate<'a>),
+}
+
+/// A route that may go out, and what is still to be done to it.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Permit<'a> {
+    pub(crate) rule: Option<&'a FilterRule>,
+    pub(crate) communities: Vec<Community>,
+}
+
+/// This speaker and whom it speaks to.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Exporter<'a> {
-    pub(crate) as_number: AsNumber,
-    pub(crate) address: Ipv4Addr,
+    pub(crate) local: &'a LocalSpeaker,
     pub(crate) policy: &'a ExportPolicy,
+    pub(crate) key: &'a GroupKey,
 }
 
-impl Exporter<'_> {
-    /// Whether a best path from there may go to a peer of that kind at all. Cheap: it spares a mesh of thousands the work of
-    /// looking at routes that never leave this node.
-    pub(crate) fn may_export(source: Source, to: PeerType) -> bool {
-        match source {
-            Source::Nothing => false,
-            Source::Originated => true,
-            // Full mesh: internal peers heard it from its originator (RFC 4271 section 9.2).
-            Source::Peer(from) => !(from.kind == PeerType::Internal && to == PeerType::Internal),
-        }
-    }
-
-    /// What a peer should hear; `None` when nothing.
-    pub(crate) fn export(
-        &self,
-        prefix: Cidr,
-        best: Best<'_>,
-        to: ExportTarget,
-        table: &mut AttributeTable,
-    ) -> Option<Sent> {
-        let communities = self.policy.communities(prefix);
-        match best {
-            Best::Originated => Some(self.originated(&communities, to, table)),
-            Best::Path(path) => {
-                let priority = PRIORITY_SUM.saturating_sub(path.local_pref());
-                let route = Exported { prefix, origin: None, priority, reflector: false };
-                self.policy.decide(&route).0.then(|| self.passed_on(path, &communities, to, table))?
+impl<'a> Exporter<'a> {
+    /// Whether a route may go out.
+    pub(crate) fn permit(&self, prefix: Cidr, offer: Offer<'_>) -> Result<Permit<'a>, Withheld> {
+        let own;
+        let (attributes, origin, priority) = match offer {
+            Offer::Originated(wanted) => {
+                own = originated(wanted);
+                (&own, Some(wanted.origin), wanted.priority)
+            }
+            Offer::Path(path) => {
+                self.may_pass(&path)?;
+                (&path.set.attributes, None, priority(&path.set.attributes))
+            }
+        };
+        if !self.key.filters.is_empty() {
+            let large = match offer {
+                Offer::Originated(_) => Vec::new(),
+                Offer::Path(path) => large_communities(path.set),
+            };
+            let route = view(prefix, attributes, &large, self.key.kind, origin.is_none());
+            match first_match(&self.key.filters, RouteDirection::Export, &route) {
+                Some((filter, rule, decision)) if !decision.accept => {
+                    return Err(Withheld::Filter { filter: Arc::clone(&filter.name), rule });
+                }
+                Some((_, _, rule)) => return Ok(Permit { rule: Some(rule), communities: Vec::new() }),
+                None => {}
             }
         }
+        let route = Exported { prefix, origin, priority, reflector: self.local.cluster_id.is_some() };
+        match self.policy.decide(&route) {
+            (true, _) => Ok(Permit { rule: None, communities: self.policy.communities(prefix) }),
+            (false, reason) => Err(Withheld::Policy(reason)),
+        }
     }
 
-    fn originated(&self, communities: &[Community], to: ExportTarget, table: &mut AttributeTable) -> Sent {
-        let mut attributes = PathAttributes::default();
-        add(communities, &mut attributes);
-        match to.kind {
-            PeerType::Internal => attributes.local_pref = Some(ORIGINATED_LOCAL_PREF),
-            PeerType::External => attributes.as_path = attributes.as_path.prepended(self.as_number),
+    /// What BGP itself says of a learned path.
+    fn may_pass(&self, path: &Candidate<'_>) -> Result<(), Withheld> {
+        let from_internal = path.peer.kind() == PeerType::Internal;
+        let reflects = self.key.is_client || path.peer.settings.policy.reflector_client;
+        if from_internal && self.key.kind == PeerType::Internal && !reflects {
+            return Err(Withheld::Internal);
         }
-        Sent { attributes: table.intern(attributes), next_hop: self.address }
-    }
-
-    fn passed_on(
-        &self,
-        path: &Path,
-        added: &[Community],
-        to: ExportTarget,
-        table: &mut AttributeTable,
-    ) -> Option<Sent> {
-        let communities = &path.attributes.communities;
-        let split_horizon = path.source.index == to.peer;
-        let allowed = Self::may_export(Source::Peer(path.source), to.kind) && !communities.contains(&NO_ADVERTISE);
-        if split_horizon || !allowed {
-            return None;
-        }
-        let IpAddr::V4(next_hop) = path.next_hop else {
-            return None;
+        let communities = &path.set.attributes.communities;
+        let forbidden = |community: &&u32| match **community {
+            NO_ADVERTISE => true,
+            NO_EXPORT | NO_EXPORT_SUBCONFED => self.key.kind == PeerType::External,
+            _ => false,
         };
-        let mut attributes = PathAttributes::clone(&path.attributes);
-        add(added, &mut attributes);
+        if let Some(community) = communities.iter().find(forbidden) {
+            return Err(Withheld::WellKnown(*community));
+        }
+        let upwards = matches!(self.role(), Some(Role::Customer | Role::Peer | Role::RouteServerClient));
+        if upwards && path.set.attributes.extra.only_to_customer.is_some() {
+            return Err(Withheld::OnlyToCustomer);
+        }
+        if path.is_long_lived && !self.key.channel.long_lived {
+            return Err(Withheld::LongLivedStale);
+        }
+        Ok(())
+    }
+
+    fn role(&self) -> Option<Role> {
+        self.key.role.filter(|_| self.key.kind == PeerType::External)
+    }
+
+    /// What the peer hears.
+    pub(crate) fn compose(&self, offer: Offer<'_>, permit: &Permit<'_>) -> Result<PathSet, Withheld> {
+        let (mut attributes, received) = match offer {
+            Offer::Originated(wanted) => (originated(wanted), None),
+            Offer::Path(path) => (path.set.attributes.clone(), Some(path.set.next_hop)),
+        };
+        let next_hop = self.next_hop(received)?;
+        if let Offer::Path(path) = offer {
+            attributes.local_pref = Some(local_pref(&attributes));
+            if path.is_long_lived {
+                add_communities(&[Community::Standard(LLGR_STALE)], &mut attributes);
+            }
+        }
+        apply(permit.rule.map_or(&[], |rule| &rule.operations), &mut attributes);
+        add_communities(&permit.communities, &mut attributes);
         // Not transitive, and asked for on no session of ours (RFC 7311 section 3.3).
         if attributes.extra.aigp.is_some() {
             attributes.extra.make_mut().aigp = None;
         }
-        match to.kind {
-            PeerType::Internal => {
-                attributes.local_pref = Some(path.local_pref());
-                // Unchanged, as BIRD does: internal peers resolve the external next hop themselves.
-                Some(Sent { attributes: table.intern(attributes), next_hop })
-            }
-            PeerType::External => {
-                if communities.contains(&NO_EXPORT) || communities.contains(&NO_EXPORT_SUBCONFED) {
-                    return None;
-                }
-                attributes.as_path = attributes.as_path.prepended(self.as_number);
-                (attributes.local_pref, attributes.med) = (None, None);
-                (attributes.originator_id, attributes.cluster_list) = (None, Vec::new());
-                Some(Sent { attributes: table.intern(attributes), next_hop: self.address })
-            }
+        match self.key.kind {
+            PeerType::Internal => self.reflect(offer, &mut attributes),
+            PeerType::External => self.leave(&mut attributes),
         }
-    }
-}
-
-/// Those that are not there yet, in order.
-fn add(communities: &[Community], attributes: &mut PathAttributes) {
-    for community in communities {
-        match community {
-            Community::Standard(number) if !attributes.communities.contains(number) => {
-                attributes.communities.push(*number);
-            }
-            Community::Standard(_) => {}
-            Community::Large(numbers) => {
-                let [first, second, third] = numbers.map(u32::to_be_bytes);
-                let mut octets = [0; 12];
-                octets.iter_mut().zip([first, second, third].concat()).for_each(|(to, from)| *to = from);
-                let large = &mut attributes.extra.make_mut().large_communities;
-                if let Err(place) = large.binary_search(&octets) {
-                    large.insert(place, octets);
-                }
-            }
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::sync::Arc;
-
-    use super::*;
-    use crate::rib::PathSource;
-
-    fn us(policy: &ExportPolicy) -> Exporter<'_> {
-        Exporter { as_number: AsNumber::new(64512), address: Ipv4Addr::new(10, 0, 0, 1), policy }
+        Ok(PathSet { attributes, next_hop })
     }
 
-    fn prefix() -> Cidr {
-        "10.1.0.0/26".parse().unwrap()
-    }
-
-    fn from(kind: PeerType, attributes: PathAttributes) -> Path {
-        let address = Ipv4Addr::new(10, 0, 0, 7);
-        Path {
-            source: PathSource { peer: IpAddr::V4(address).into(), index: PeerIndex(7), identifier: address, kind },
-            next_hop: address.into(),
-            attributes: Arc::new(attributes),
-            life: 0,
-        }
-    }
-
-    fn to(kind: PeerType) -> ExportTarget {
-        ExportTarget { peer: PeerIndex(9), kind }
-    }
-
-    #[test]
-    fn originated_routes_lead_to_us() {
-        let mut table = AttributeTable::default();
-        let internal = us(&ExportPolicy::default())
-            .export(prefix(), Best::Originated, to(PeerType::Internal), &mut table)
-            .unwrap();
-        assert_eq!(internal.next_hop, us(&ExportPolicy::default()).address);
-        assert_eq!(internal.attributes.local_pref, Some(2_147_482_623));
-        assert!(internal.attributes.as_path.is_empty());
-        let external = us(&ExportPolicy::default())
-            .export(prefix(), Best::Originated, to(PeerType::External), &mut table)
-            .unwrap();
-        assert_eq!(external.attributes.local_pref, None);
-        assert_eq!(external.attributes.as_path.systems(), [us(&ExportPolicy::default()).as_number]);
-    }
-
-    #[test]
-    fn what_goes_where() {
-        let mut table = AttributeTable::default();
-        let mut exported =
-            |path: &Path, kind| us(&ExportPolicy::default()).export(prefix(), Best::Path(path), to(kind), &mut table);
-        let internal = from(PeerType::Internal, PathAttributes { med: Some(5), ..PathAttributes::default() });
-        assert_eq!(exported(&internal, PeerType::Internal), None, "full mesh");
-        let sent = exported(&internal, PeerType::External).unwrap();
-        assert_eq!((sent.next_hop, sent.attributes.med), (us(&ExportPolicy::default()).address, None));
-        let external = from(PeerType::External, PathAttributes::default());
-        let sent = exported(&external, PeerType::Internal).unwrap();
-        assert_eq!((IpAddr::V4(sent.next_hop), sent.attributes.local_pref), (external.next_hop, Some(100)));
-        for (community, internally, externally) in
-            [(NO_EXPORT, true, false), (NO_EXPORT_SUBCONFED, true, false), (NO_ADVERTISE, false, false)]
+    /// RFC 4456 section 8.
+    fn reflect(&self, offer: Offer<'_>, attributes: &mut PathAttributes) {
+        if let Offer::Path(path) = offer
+            && path.peer.kind() == PeerType::Internal
         {
-            let path = from(PeerType::External, PathAttributes { communities: vec![community], ..Default::default() });
-            assert_eq!(exported(&path, PeerType::Internal).is_some(), internally, "{community:x}");
-            assert_eq!(exported(&path, PeerType::External).is_some(), externally, "{community:x}");
+            attributes.originator_id.get_or_insert(path.peer.identifier);
+            attributes.cluster_list.insert(0, cluster_id(self.local));
         }
     }
 
-    #[test]
-    fn the_accumulated_metric_goes_to_nobody() {
-        let mut attributes = PathAttributes::default();
-        attributes.extra.make_mut().aigp = Some(crate::wire::attribute::Aigp::new(7));
-        let path = from(PeerType::External, attributes);
-        let mut table = AttributeTable::default();
-        for kind in [PeerType::Internal, PeerType::External] {
-            let sent = us(&ExportPolicy::default()).export(prefix(), Best::Path(&path), to(kind), &mut table).unwrap();
-            assert_eq!(sent.attributes.extra.aigp, None);
+    /// What leaves the system says so, and nothing that is only meant for it.
+    fn leave(&self, attributes: &mut PathAttributes) {
+        prepend(&[self.key.local_as], attributes);
+        (attributes.local_pref, attributes.med) = (None, None);
+        (attributes.originator_id, attributes.cluster_list) = (None, Vec::new());
+        let downwards = matches!(self.role(), Some(Role::Provider | Role::Peer | Role::RouteServer));
+        if downwards && attributes.extra.only_to_customer.is_none() {
+            attributes.extra.make_mut().only_to_customer = Some(self.key.local_as);
         }
     }
 
-    #[test]
-    fn nothing_goes_back_to_where_it_came_from() {
-        let path = from(PeerType::External, PathAttributes::default());
-        let back = ExportTarget { peer: path.source.index, kind: PeerType::External };
-        assert_eq!(
-            us(&ExportPolicy::default()).export(prefix(), Best::Path(&path), back, &mut AttributeTable::default()),
-            None
-        );
+    /// `received` is none for what we originate.
+    fn next_hop(&self, received: Option<NextHop>) -> Result<NextHop, Withheld> {
+        let keeps = match self.key.next_hop {
+            // Unchanged to internal peers, as BIRD does: they resolve an external next hop themselves.
+            Mode::Auto => self.key.kind == PeerType::Internal,
+            Mode::Own => false,
+            Mode::Keep => true,
+        };
+        // A link-local address means nothing elsewhere.
+        let kept = received.filter(|_| keeps).and_then(|next_hop| match next_hop {
+            NextHop::V6LinkLocal { global, .. } | NextHop::V6(global) => {
+                (!global.is_unspecified() && !global.is_unicast_link_local()).then_some(NextHop::V6(global))
+            }
+            NextHop::V4(_) => Some(next_hop),
+        });
+        let next_hop = kept.or(self.key.channel.own_next_hop).ok_or(Withheld::NextHop)?;
+        let fits = fits(next_hop, self.key.family, self.key.channel.extended_next_hop);
+        if fits { Ok(next_hop) } else { Err(Withheld::NextHop) }
     }
+}
 
-    #[test]
-    fn the_policy_says_what_goes_out_and_with_which_communities() {
-        let pool = |announced| ExportPolicy {
-            pools: [("10.0.0.0/8".parse().unwrap(), announced)].into(),
-            communities: vec![(prefix(), vec![Community::Standard(7), Community::Large([1, 2, 3])])],
-            others: false,
-            ..ExportPolicy::default()
-        };
-        let path = from(PeerType::External, PathAttributes { communities: vec![7], ..Default::default() });
-        let mut table = AttributeTable::default();
-        let mut exported = |policy: &ExportPolicy, prefix: &str| {
-            us(policy).export(prefix.parse().unwrap(), Best::Path(&path), to(PeerType::External), &mut table)
-        };
-        let sent = exported(&pool(true), "10.1.0.0/26").unwrap();
-        assert_eq!(sent.attributes.communities, [7], "each once");
-        assert_eq!(sent.attributes.extra.large_communities, [[0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0, 3]]);
-        assert!(exported(&pool(true), "10.2.0.0/26").unwrap().attributes.extra.large_communities.is_empty());
-        assert_eq!(exported(&pool(false), "10.1.0.0/26"), None, "a private pool");
-        assert_eq!(exported(&pool(true), "0.0.0.0/0"), None, "no pool");
-    }
+/// LOCAL_PREF of what this node originates is 2147483647 less the route's priority, as upstream sends it: 1024 for ordinary workloads.
+/// A node that a live migration moves a workload to announces a smaller priority and so wins.
+fn originated(wanted: &Originated) -> PathAttributes {
+    PathAttributes { local_pref: Some(PRIORITY_SUM.saturating_sub(wanted.priority)), ..PathAttributes::default() }
 }

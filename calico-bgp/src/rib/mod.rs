@@ -1,25 +1,47 @@
-//! The routing information bases (RFC 4271 section 3.2).
+//! The routing information bases (RFC 4271 section 3.2), as one machine without sockets, clock or tasks: [`Rib`].
 //!
-//! Paths live once, in [`Loc`], beside each other per prefix; [`AdjIn`] remembers which prefixes a peer has announced and in
-//! which of its lives, so that marking all of a peer's routes stale is one addition. [`AdjOut`] remembers what a peer has been
-//! told and what it is still to be told, per prefix and never as a queue of messages: the last state wins.
+//! In come configured peers, sessions going up and down, and what peers announce. Out come changes of what the host should forward
+//! ([`Rib::poll_report`]), and for each peer messages that say what it should know ([`Rib::poll_ready`], [`Rib::poll_transmit`]).
 //!
-//! Attribute sets are interned ([`AttributeTable`]): equal sets are one allocation, and grouping compares pointers.
+//! ```text
+//! announce ─▶ import ─▶ table ─▶ decision ─┬▶ report
+//!             (received and accepted        └▶ export ─▶ groups ─▶ transmit
+//!              paths, by prefix)               (once per group)   (once per peer)
+//! ```
+//!
+//! Paths live once, in the [table](table), beside each other per prefix, both as they came and as the import policy lets them in. Peers
+//! that hear the same share an update [group](group). Attributes are [interned](intern), so that equal sets are one allocation and
+//! comparing them compares pointers.
+//!
+//! What must stay true: whatever the order and the number of changes, once nothing waits each peer has been told what the present paths,
+//! peers and policies make of each prefix, and nothing else. Memory grows with paths and prefixes, not with changes nor with peers that
+//! do not read.
 
-mod adj_in;
-mod adj_out;
-mod attributes;
+mod advance;
 mod decision;
+mod explain;
 mod export;
-mod loc;
+mod group;
+mod import;
+mod intern;
+mod machine;
+mod paged;
 mod path;
+mod peer;
+mod policy;
+mod received;
+mod report;
+mod table;
+mod transmit;
 
-/// Whether several paths to one prefix by one peer are kept apart; if not, they are not asked for either.
-pub(crate) const CARRIES_PATHS: bool = false;
+#[cfg(test)]
+mod tests;
 
-pub(crate) use adj_in::AdjIn;
-pub(crate) use adj_out::{AdjOut, Sent, Step};
-pub(crate) use attributes::AttributeTable;
-pub(crate) use export::{ExportTarget, Exporter};
-pub(crate) use loc::{Best, BestChange, Loc, RouteReport, Source};
-pub(crate) use path::{Path, PathSource};
+pub use decision::Step;
+pub use explain::{Explanation, Fate, PathReport, Told};
+pub use export::Withheld;
+pub use import::Refusal;
+pub(crate) use machine::Rib;
+pub(crate) use peer::{Channel, PeerSettings, Session};
+pub(crate) use received::Retain;
+pub(crate) use report::RouteReport;

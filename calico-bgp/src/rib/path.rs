@@ -1,52 +1,112 @@
-//! One path to a prefix.
+//! Paths to one prefix: one inline, since most prefixes have no more, or a list.
 
-use core::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
-use calico_core::bgp::PeerId;
-use calico_core::net::AsNumber;
-
+use super::intern::PathSet;
 use crate::session::peer_index::PeerIndex;
-use crate::wire::{PathAttributes, PeerType};
-
-/// Who announced a path.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct PathSource {
-    /// Who it is to everybody else.
-    pub(crate) peer: PeerId,
-    /// Who it is in here.
-    pub(crate) index: PeerIndex,
-    /// Its BGP identifier.
-    pub(crate) identifier: Ipv4Addr,
-    /// Internal or external.
-    pub(crate) kind: PeerType,
-}
+use crate::wire::PathId;
 
 /// A path that a peer announced.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub(crate) struct Path {
-    pub(crate) source: PathSource,
-    pub(crate) next_hop: IpAddr,
-    pub(crate) attributes: Arc<PathAttributes>,
-    /// Life of the peer in which it was announced; see [`AdjIn`](super::AdjIn).
-    pub(crate) life: u32,
+    /// As it came. It is kept, so that another import policy needs no refresh.
+    pub(crate) received: Arc<PathSet>,
+    /// What the import policy made of it; none if it was refused.
+    pub(crate) accepted: Option<Arc<PathSet>>,
+    pub(crate) peer: PeerIndex,
+    /// The peer's name of it, among its paths to this prefix.
+    pub(crate) path_id: PathId,
+    /// Life of the peer in which it was announced; see [`Lives`](super::peer::Lives).
+    pub(crate) life: u16,
+    /// Our name of it, among all paths to this prefix: stable for as long as it is there.
+    pub(crate) own_id: u16,
 }
 
-/// LOCAL_PREF of a path that carries none: BIRD's default, and everybody's.
-pub(crate) const DEFAULT_LOCAL_PREF: u32 = 100;
+/// Our name of what we originate.
+pub(crate) const ORIGINATED_ID: u16 = 1;
 
-impl Path {
-    pub(crate) fn local_pref(&self) -> u32 {
-        self.attributes.local_pref.unwrap_or(DEFAULT_LOCAL_PREF)
+/// All paths to a prefix.
+#[derive(Debug)]
+pub(crate) enum Paths {
+    One(Path),
+    Several(Vec<Path>),
+}
+
+impl Default for Paths {
+    fn default() -> Self {
+        Self::Several(Vec::new())
+    }
+}
+
+impl Paths {
+    pub(crate) fn as_slice(&self) -> &[Path] {
+        match self {
+            Self::One(path) => core::slice::from_ref(path),
+            Self::Several(paths) => paths,
+        }
     }
 
-    /// The system that MED values are comparable within.
-    pub(crate) fn neighbour(&self) -> Option<AsNumber> {
-        self.attributes.as_path.first()
+    pub(crate) fn as_mut_slice(&mut self) -> &mut [Path] {
+        match self {
+            Self::One(path) => core::slice::from_mut(path),
+            Self::Several(paths) => paths,
+        }
     }
 
-    /// ORIGINATOR_ID where reflection hides the originator behind the reflector's identifier (RFC 4456 section 9).
-    pub(crate) fn originator(&self) -> Ipv4Addr {
-        self.attributes.originator_id.unwrap_or(self.source.identifier)
+    pub(crate) fn find_mut(&mut self, peer: PeerIndex, path_id: PathId) -> Option<&mut Path> {
+        self.as_mut_slice().iter_mut().find(|path| path.peer == peer && path.path_id == path_id)
     }
+
+    pub(crate) fn has(&self, peer: PeerIndex) -> bool {
+        self.as_slice().iter().any(|path| path.peer == peer)
+    }
+
+    pub(crate) fn push(&mut self, path: Path) {
+        match core::mem::take(self) {
+            Self::One(first) => *self = Self::Several(vec![first, path]),
+            Self::Several(paths) if paths.is_empty() => *self = Self::One(path),
+            Self::Several(mut paths) => {
+                paths.push(path);
+                *self = Self::Several(paths);
+            }
+        }
+    }
+
+    /// Keeps those that `keep` wants. Says how many went, and how many of them had been accepted.
+    pub(crate) fn retain(&mut self, mut keep: impl FnMut(&Path) -> bool) -> Gone {
+        let mut gone = Gone::default();
+        let mut count = |path: &Path| {
+            let kept = keep(path);
+            if !kept {
+                gone.paths = gone.paths.saturating_add(1);
+                gone.accepted = gone.accepted.saturating_add(usize::from(path.accepted.is_some()));
+            }
+            kept
+        };
+        match core::mem::take(self) {
+            Self::One(path) if count(&path) => *self = Self::One(path),
+            Self::One(_) => {}
+            Self::Several(mut paths) => {
+                paths.retain(count);
+                *self = match paths.len() {
+                    1 => paths.pop().map_or_else(Self::default, Self::One),
+                    _ => Self::Several(paths),
+                };
+            }
+        }
+        gone
+    }
+
+    /// The least name that no path has.
+    pub(crate) fn free_id(&self) -> u16 {
+        let taken = |id| self.as_slice().iter().any(|path| path.own_id == id);
+        (ORIGINATED_ID.saturating_add(1)..u16::MAX).find(|id| !taken(*id)).unwrap_or(u16::MAX)
+    }
+}
+
+/// What was removed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Gone {
+    pub(crate) paths: usize,
+    pub(crate) accepted: usize,
 }

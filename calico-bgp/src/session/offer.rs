@@ -3,7 +3,6 @@
 use calico_core::bgp::{DesiredPeer, LocalSpeaker};
 use calico_core::net::{AsNumber, Family};
 
-use crate::rib::CARRIES_PATHS;
 use crate::speaker::SpeakerConfig;
 use crate::wire::capability::{
     AddPath, AddPathMode, ExtendedNextHop, LongLivedGracefulRestart, LongLivedGracefulRestartFamily,
@@ -71,7 +70,7 @@ fn capabilities(local: &LocalSpeaker, peer: &DesiredPeer, config: &SpeakerConfig
             .collect(),
     }));
     offered.push(Capability::FourOctetAs(local_as(local, peer)));
-    if let Some(mode) = add_path_mode(session.add_path).filter(|_| CARRIES_PATHS) {
+    if let Some(mode) = add_path_mode(session.add_path) {
         offered.push(Capability::AddPath(families.iter().map(|family| AddPath { family: *family, mode }).collect()));
     }
     // Without families it says that long-lived stale routes of others are understood.

@@ -1,7 +1,7 @@
-//! A configured peer: its connections, its RIBs, and what is told of it.
+//! A configured peer: its connections, and what is told of it. Its routes are the RIB's, which knows it by its number.
 
 use calico_core::bgp::{DesiredPeer, PeerId};
-use calico_core::net::{Cidr, Family};
+use calico_core::net::Cidr;
 
 use super::backoff::Backoff;
 use super::collision::Direction;
@@ -11,9 +11,7 @@ use super::per_family::PerFamily;
 use super::retention::Retention;
 use super::state::ConnectionState;
 use crate::backend::{MessageCounts, PeerStatus, SessionDetails, SessionState};
-use crate::rib::{AdjIn, AdjOut};
 use crate::time::Timestamp;
-use crate::wire::PeerType;
 
 /// A peer.
 #[derive(Debug)]
@@ -21,12 +19,9 @@ pub(crate) struct Peer {
     pub(crate) desired: DesiredPeer,
     /// Its name in the RIBs.
     pub(crate) index: PeerIndex,
-    pub(crate) kind: PeerType,
     /// The range that it called from, if only its call made it a peer.
     pub(crate) range: Option<Cidr>,
     pub(crate) connections: Vec<Connection>,
-    pub(crate) adj_in: AdjIn,
-    pub(crate) adj_out: AdjOut,
     pub(crate) backoff: Backoff,
     /// Refuses connections until the retry timer fires: the last one ended with an error that will not mend itself.
     pub(crate) is_idle: bool,
@@ -51,16 +46,24 @@ pub(crate) struct Record {
     pub(crate) bfd_up: Option<bool>,
 }
 
+/// How many routes there are of a peer.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct RouteCounts {
+    /// Paths that it announced and that may be used.
+    pub(crate) accepted: usize,
+    /// Paths that it announced, by family.
+    pub(crate) received: [usize; 2],
+    /// Paths that it was told.
+    pub(crate) sent: usize,
+}
+
 impl Peer {
-    pub(crate) fn new(desired: DesiredPeer, index: PeerIndex, kind: PeerType) -> Self {
+    pub(crate) fn new(desired: DesiredPeer, index: PeerIndex) -> Self {
         Self {
             desired,
             index,
-            kind,
             range: None,
             connections: Vec::new(),
-            adj_in: AdjIn::default(),
-            adj_out: AdjOut::default(),
             backoff: Backoff::default(),
             is_idle: false,
             retention: PerFamily::default(),
@@ -112,21 +115,21 @@ impl Peer {
         }
     }
 
-    pub(crate) fn status(&self, now: Timestamp) -> PeerStatus {
+    /// A picture of it; the RIB knows the `routes`.
+    pub(crate) fn status(&self, now: Timestamp, routes: RouteCounts) -> PeerStatus {
         PeerStatus {
             peer: self.desired.clone(),
             state: self.state(),
-            received: self.adj_in.len(),
+            received: routes.accepted,
             last_error: self.record.last_error.clone(),
-            details: self.details(now),
+            details: self.details(now, routes),
         }
     }
 
-    fn details(&self, now: Timestamp) -> SessionDetails {
+    fn details(&self, now: Timestamp, routes: RouteCounts) -> SessionDetails {
         let record = &self.record;
         let established = self.connections.iter().find(|connection| connection.is_established());
         let negotiated = established.and_then(|connection| connection.negotiated.as_ref());
-        let count = |family| self.adj_in.count(family);
         SessionDetails {
             state_for: record.state.map(|(_, since)| now.since(since)),
             transitions: record.transitions,
@@ -135,8 +138,8 @@ impl Peer {
             messages_received: record.received,
             last_sent: record.last_sent.clone(),
             last_received: record.last_received.clone(),
-            prefixes_received: [count(Family::V4), count(Family::V6)],
-            prefixes_sent: self.adj_out.len(),
+            prefixes_received: routes.received,
+            prefixes_sent: routes.sent,
             is_dynamic: self.range.is_some(),
             bfd_up: record.bfd_up,
             agreed: negotiated.map(|negotiated| negotiated.agreed(self.desired.session.keepalive)),

@@ -19,7 +19,6 @@ use super::end::End;
 use super::hindrance::hindrance;
 use super::{Action, Speaker};
 use crate::session::graceful_restart::Recovery;
-use crate::session::offer::peer_type;
 use crate::session::peer::Peer;
 use crate::session::timer::TimerKey;
 use crate::session::transport::Listening;
@@ -52,16 +51,14 @@ impl Speaker {
         self.local.clone_from(&desired.local);
         self.dynamic.clone_from(&desired.dynamic);
         let peers = desired.local.as_ref().map_or_else(BTreeMap::new, |local| wanted_peers(local, &desired.peers));
-        self.set_originated(if self.local.is_some() { &desired.originated } else { &[] });
-        self.set_export(desired);
         self.set_peers(now, peers);
+        self.set_routes(desired);
         self.wants_changed();
         if self.recovery == Recovery::NotStarted {
             self.timers.arm(TimerKey::Deferral, now.after(self.config.deferral));
             let awaited = self.peers.values().filter(|peer| !self.is_hindered(&peer.desired)).map(Peer::id);
             self.recovery = Recovery::Waiting(awaited.collect());
         }
-        self.count_external();
         self.settle_if_alone();
     }
 
@@ -120,14 +117,13 @@ impl Speaker {
             return;
         };
         let peer_id = desired.id;
-        let kind = peer_type(local, &desired);
         // Upstream's rule compares the addresses as text: the end whose peer is greater waits to be called.
         let own = local.address(Family::of(peer_id.address));
         let waits = own.is_some_and(|own| peer_id.address.to_string() > own.to_string());
         let delay = if waits { self.config.passive_delay } else { core::time::Duration::ZERO };
         let hindrance = hindrance(local, &desired);
         let (is_idle, calls) = (hindrance.is_some(), !desired.session.passive);
-        let mut peer = Peer { is_idle, ..Peer::new(desired, self.indices.take(), kind) };
+        let mut peer = Peer { is_idle, ..Peer::new(desired, self.indices.take()) };
         peer.record.last_error = hindrance;
         peer.note_state(now);
         self.peers.insert(peer_id, peer);
@@ -150,6 +146,7 @@ impl Speaker {
         self.timers.disarm(TimerKey::Retry(peer_id));
         self.drop_routes(peer_id);
         if let Some(peer) = self.peers.remove(&peer_id) {
+            self.rib.remove_peer(peer.index);
             self.indices.give_back(peer.index);
         }
         self.changed.remove(&peer_id);

@@ -5,7 +5,6 @@ use calico_core::net::Cidr;
 
 use super::Speaker;
 use super::hindrance::hindrance;
-use crate::session::offer::peer_type;
 use crate::session::peer::Peer;
 use crate::session::timer::TimerKey;
 use crate::session::transport::is_link_local;
@@ -33,11 +32,9 @@ impl Speaker {
         {
             return false;
         }
-        let kind = peer_type(local, &desired);
-        let mut peer = Peer { range: Some(range), ..Peer::new(desired, self.indices.take(), kind) };
+        let mut peer = Peer { range: Some(range), ..Peer::new(desired, self.indices.take()) };
         peer.note_state(now);
         self.peers.insert(from, peer);
-        self.count_external();
         self.wants_changed();
         true
     }
@@ -52,18 +49,18 @@ impl Speaker {
         let Some(peer) = self.peers.get(&peer_id) else {
             return;
         };
-        let keeps = peer.is_idle || Families::BOTH.iter().any(|family| peer.adj_in.has_stale(family));
+        let keeps = peer.is_idle || Families::BOTH.iter().any(|family| self.has_stale(peer_id, family));
         if peer.range.is_none() || keeps || !peer.connections.is_empty() {
             return;
         }
         self.timers.disarm(TimerKey::Retry(peer_id));
         self.drop_routes(peer_id);
         if let Some(peer) = self.peers.remove(&peer_id) {
+            self.rib.remove_peer(peer.index);
             self.indices.give_back(peer.index);
         }
         self.changed.remove(&peer_id);
         self.done_with(&peer_id);
-        self.count_external();
         self.wants_changed();
     }
 }

@@ -1,9 +1,9 @@
 //! What keeps a session down because this speaker does not carry it out yet.
 //!
-//! To make the session without it would be worse: without its password anybody may speak, without its filters routes pass that were
-//! refused. What only tunes a session (timers, several paths, BFD) is left out instead.
+//! To make the session without it would be worse: without its password anybody may speak. What only tunes a session (timers, BFD) is left out
+//! instead.
 
-use calico_core::bgp::{DesiredPeer, LocalSpeaker, NextHop, Password};
+use calico_core::bgp::{DesiredPeer, LocalSpeaker, Password};
 
 use crate::session::transport::{is_link_local, source};
 
@@ -18,25 +18,14 @@ pub(super) fn hindrance(local: &LocalSpeaker, peer: &DesiredPeer) -> Option<Stri
     if is_link_local(peer.id.address) && peer.id.interface.is_none() {
         return Some(format!("{} says nothing without its interface", peer.id));
     }
-    if let Err(reason) = source(local, peer) {
-        return Some(reason);
-    }
-    let wanted = [
-        ("filters", !peer.policy.filters.is_empty()),
-        ("route reflection", peer.policy.reflector_client),
-        ("another next hop than usual", peer.policy.next_hop != NextHop::Auto),
-        ("the own AS number in received paths", peer.policy.own_as_allowed > 0),
-    ];
-    let missing: Vec<&str> = wanted.iter().filter(|(_, wanted)| *wanted).map(|(what, _)| *what).collect();
-    (!missing.is_empty()).then(|| format!("this version cannot do it with: {}", missing.join(", ")))
+    source(local, peer).err()
 }
 
 #[cfg(test)]
 mod tests {
     use core::net::{IpAddr, Ipv4Addr};
-    use std::sync::Arc;
 
-    use calico_core::bgp::{DesiredBgp, Families, Filter, PeerKind, Source};
+    use calico_core::bgp::{DesiredBgp, Families, PeerKind, Source};
     use calico_core::net::AsNumber;
 
     use super::*;
@@ -52,13 +41,12 @@ mod tests {
         core::iter::from_fn(|| speaker.poll_action()).any(|action| matches!(action, Action::Connect { .. }))
     }
 
-    /// Rather than without its password or its filters, a session is not made; nobody waits for it, and it comes up when nothing is in its way.
+    /// Rather than without its password, a session is not made; nobody waits for it, and it comes up when nothing is in its way.
     #[test]
     fn what_cannot_be_done_keeps_a_session_down() {
         let foreign = Source::Address("2001:db8::1".parse().unwrap());
-        let rows: [(&str, DesiredPeer); 6] = [
+        let rows: [(&str, DesiredPeer); 5] = [
             ("no such secret", peer("10.0.0.2", |p| p.session.password = Password::Missing("no such secret".into()))),
-            ("filters", peer("10.0.0.2", |p| p.policy.filters = vec![Arc::new(Filter::default())])),
             ("no family", peer("10.0.0.2", |p| p.session.families = Families::NONE)),
             ("cannot be the source", peer("10.0.0.2", |p| p.session.source = foreign)),
             ("no IPv6 address", peer("2001:db8::2", |_| ())),

@@ -18,15 +18,14 @@ mod transmit;
 mod tests;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
-use std::sync::Arc;
 
-use calico_core::bgp::{DynamicPeers, ExportPolicy, LocalSpeaker, PeerId};
+use calico_core::bgp::{DynamicPeers, LocalSpeaker, PeerId};
 
 pub use self::config::SpeakerConfig;
 pub use crate::session::connection::ConnectionId;
 
 use crate::bfd::BfdPeer;
-use crate::rib::{AttributeTable, Loc};
+use crate::rib::Rib;
 use crate::session::backoff::Jitter;
 use crate::session::graceful_restart::Recovery;
 use crate::session::peer::Peer;
@@ -34,7 +33,6 @@ use crate::session::peer_index::PeerIndices;
 use crate::session::timer::{TimerKey, Timers};
 use crate::session::transport::{Listening, Transport};
 use crate::time::Timestamp;
-use crate::wire::PeerType;
 
 /// What the transport should do.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -126,18 +124,13 @@ pub struct Speaker {
     indices: PeerIndices,
     /// Which peer a connection belongs to.
     owners: HashMap<ConnectionId, PeerId>,
-    loc: Loc,
-    originated: BTreeSet<calico_core::net::Cidr>,
-    export: Arc<ExportPolicy>,
-    attributes: AttributeTable,
+    rib: Rib,
     timers: Timers,
     jitter: Jitter,
     recovery: Recovery,
     next_connection: u64,
     actions: VecDeque<Action>,
     ready: VecDeque<ConnectionId>,
-    /// Number of external peers: none in an ordinary mesh.
-    external_peers: usize,
     /// Peers whose status has changed since it was last reported.
     changed: BTreeSet<PeerId>,
     /// What the transport was told last.
@@ -158,17 +151,13 @@ impl Speaker {
             dynamic: Vec::new(),
             indices: PeerIndices::default(),
             owners: HashMap::new(),
-            loc: Loc::default(),
-            originated: BTreeSet::new(),
-            export: Arc::default(),
-            attributes: AttributeTable::default(),
+            rib: Rib::default(),
             timers: Timers::default(),
             jitter,
             recovery: Recovery::NotStarted,
             next_connection: 0,
             actions: VecDeque::new(),
             ready: VecDeque::new(),
-            external_peers: 0,
             changed: BTreeSet::new(),
             listening: Listening::default(),
             watched: Vec::new(),
@@ -198,10 +187,6 @@ impl Speaker {
     /// When to call [`handle_timeout`](Self::handle_timeout).
     pub fn poll_timeout(&self) -> Option<Timestamp> {
         self.timers.next_deadline()
-    }
-
-    fn count_external(&mut self) {
-        self.external_peers = self.peers.values().filter(|peer| peer.kind == PeerType::External).count();
     }
 
     fn new_connection_id(&mut self) -> ConnectionId {

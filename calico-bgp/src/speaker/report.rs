@@ -10,7 +10,7 @@ use crate::wire::{HEADER_LENGTH, MessageKind};
 impl Speaker {
     /// The next thing to tell: first routes, then sessions, and that all is told once it is.
     pub fn poll_event(&mut self) -> Option<BgpEvent> {
-        if let Some(report) = self.loc.next_report() {
+        if let Some(report) = self.rib.poll_report() {
             return Some(match report {
                 RouteReport::Set(route) => BgpEvent::RouteSet(route),
                 RouteReport::Removed(prefix) => BgpEvent::RouteRemoved(prefix),
@@ -18,7 +18,7 @@ impl Speaker {
         }
         while let Some(peer_id) = self.changed.pop_first() {
             if let Some(peer) = self.peers.get(&peer_id) {
-                return Some(BgpEvent::Session(Box::new(peer.status(self.seen))));
+                return Some(BgpEvent::Session(Box::new(peer.status(self.seen, self.route_counts(peer)))));
             }
         }
         if self.recovery == (Recovery::Over { reported: false }) {
@@ -34,7 +34,10 @@ impl Speaker {
     }
 
     pub(crate) fn status_at(&self, now: Timestamp) -> BgpStatus {
-        BgpStatus { peers: self.peers.values().map(|peer| peer.status(now)).collect(), problem: None }
+        BgpStatus {
+            peers: self.peers.values().map(|peer| peer.status(now, self.route_counts(peer))).collect(),
+            problem: None,
+        }
     }
 
     /// A peer's state may have changed.

@@ -28,7 +28,10 @@ impl Speaker {
         let Some(negotiated) = peer.established().and_then(|connection| connection.negotiated.clone()) else {
             return;
         };
-        for family in Families::BOTH.iter().filter(|family| peer.adj_in.has_stale(*family)).collect::<Vec<_>>() {
+        for family in Families::BOTH.iter() {
+            if !self.has_stale(peer_id, family) {
+                continue;
+            }
             if negotiated.preserves_forwarding(family) {
                 self.await_end(now, peer_id, family);
             } else {
@@ -37,7 +40,7 @@ impl Speaker {
         }
         let restart = negotiated.graceful_restart.as_ref();
         let peer_restarts = restart.is_some_and(|restart| restart.restarting);
-        self.channels_up(peer_id, negotiated.families(), peer_restarts || !self.recovery.is_running());
+        self.channels_up(peer_id, &negotiated, peer_restarts || !self.recovery.is_running());
         if restart.is_none() {
             self.done_with(&peer_id);
         }
@@ -100,10 +103,6 @@ impl Speaker {
             self.retain(peer_id, family, Retain::Drop);
             self.forget_retention(peer_id, family);
         }
-    }
-
-    pub(super) fn has_stale(&self, peer_id: PeerId, family: Family) -> bool {
-        self.peers.get(&peer_id).is_some_and(|peer| peer.adj_in.has_stale(family))
     }
 
     fn end_stale(&mut self, peer_id: PeerId, family: Family) {

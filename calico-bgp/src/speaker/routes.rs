@@ -1,81 +1,96 @@
-//! Routes in: UPDATEs, their effect on the Loc-RIB, and who must hear of it.
+//! Routes: what of sessions, UPDATEs and configuration concerns the RIB.
 
-use core::net::{IpAddr, Ipv4Addr};
-use std::collections::BTreeSet;
-use std::sync::Arc;
-
-use calico_core::bgp::{DesiredBgp, Families, Originated, PeerId};
+use calico_core::bgp::{ByFamily, DesiredBgp, DesiredPeer, Families, LocalSpeaker, PeerId};
 use calico_core::net::{Cidr, Family};
 
 use super::{ConnectionId, Speaker};
-use crate::rib::{AdjOut, BestChange, Exporter, Path, PathSource, Source};
+use crate::backend::LearnedRoute;
+use crate::rib::{Channel, Explanation, PathReport, PeerSettings, Retain as Keep, Session, Told};
 use crate::session::graceful_restart::Recovery;
+use crate::session::negotiate::Negotiated;
 use crate::session::offer::local_as;
+use crate::session::peer::{Peer, RouteCounts};
+use crate::session::peer_index::PeerIndex;
 use crate::session::retention::Retain;
 use crate::session::timer::TimerKey;
+use crate::session::transport::{is_link_local, source};
 use crate::time::Timestamp;
-use crate::wire::{PathAttributes, PeerType, Update};
-
-/// Routes that are not to be kept beyond the restart time (RFC 9494 section 4.4).
-const NO_LLGR: u32 = 0xffff_0007;
+use crate::wire::{AddressFamily, NextHop, Nlri, Update};
 
 impl Speaker {
-    /// A session is up: the peer gets everything that it may have of these families, and the end-of-RIB if it is not to wait for that.
-    pub(super) fn channels_up(&mut self, peer_id: PeerId, families: Families, finish: bool) {
-        let Some(kind) = self.peers.get(&peer_id).map(|peer| peer.kind) else {
-            return;
-        };
-        let wanted =
-            |prefix: &Cidr| families.contains(prefix.family()) && Exporter::may_export(self.source(prefix), kind);
-        let exportable: Vec<Cidr> = self.loc.prefixes().filter(wanted).collect();
-        if let Some(peer) = self.peers.get_mut(&peer_id) {
-            peer.adj_out = AdjOut::default();
-            for prefix in exportable {
-                peer.adj_out.touch(prefix);
-            }
-            if finish {
-                peer.adj_out.finish();
+    /// Why a prefix is routed and announced as it is; none if nothing is known of it.
+    pub fn explain(&self, prefix: Cidr) -> Option<Explanation> {
+        self.rib.explain(prefix)
+    }
+
+    /// All learned routes in use, as they were reported last.
+    pub fn routes(&self) -> impl Iterator<Item = LearnedRoute> {
+        self.rib.routes()
+    }
+
+    /// Everything that a peer announced, and what became of it.
+    pub fn received_from(&self, peer: &PeerId) -> Vec<PathReport> {
+        self.index_of(*peer).map(|index| self.rib.received_from(index)).unwrap_or_default()
+    }
+
+    /// Everything that a peer is told.
+    pub fn advertised_to(&self, peer: &PeerId) -> Vec<(Nlri, Told)> {
+        self.index_of(*peer).map(|index| self.rib.advertised_to(index)).unwrap_or_default()
+    }
+
+    /// Takes over what is originated, what may be said, and what is said to whom.
+    pub(super) fn set_routes(&mut self, desired: &DesiredBgp) {
+        self.rib.set_local(self.local.clone());
+        self.rib.set_originated(if self.local.is_some() { &desired.originated } else { &[] });
+        self.rib.set_export(&desired.export);
+        if let Some(local) = &self.local {
+            for peer in self.peers.values() {
+                self.rib.set_peer(peer.index, settings(local, &peer.desired));
             }
         }
-        self.mark_ready(peer_id);
+    }
+
+    pub(super) fn route_counts(&self, peer: &Peer) -> RouteCounts {
+        let received = |family| self.rib.received(peer.index, family);
+        RouteCounts {
+            accepted: Families::BOTH.iter().map(|family| received(family).accepted).sum(),
+            received: [received(Family::V4).paths, received(Family::V6).paths],
+            sent: self.rib.advertised(peer.index),
+        }
+    }
+
+    fn index_of(&self, peer_id: PeerId) -> Option<PeerIndex> {
+        self.peers.get(&peer_id).map(|peer| peer.index)
+    }
+
+    /// A session is up: the peer gets everything that it may have, and the end-of-RIB if it is not to wait for that.
+    pub(super) fn channels_up(&mut self, peer_id: PeerId, negotiated: &Negotiated, finish: bool) {
+        let (Some(local), Some(peer)) = (&self.local, self.peers.get(&peer_id)) else {
+            return;
+        };
+        self.rib.set_peer(peer.index, settings(local, &peer.desired));
+        self.rib.session_up(peer.index, session(local, &peer.desired, negotiated));
+        if finish {
+            self.rib.finish(peer.index);
+        }
     }
 
     /// A session is down: the peer has been told nothing any more.
     pub(super) fn channels_down(&mut self, peer_id: PeerId) {
-        if let Some(peer) = self.peers.get_mut(&peer_id) {
-            peer.adj_out = AdjOut::default();
+        if let Some(index) = self.index_of(peer_id) {
+            self.rib.session_down(index);
         }
     }
 
     /// What becomes of a peer's routes without a session. A second call with a later stage is about those that are left.
     pub(super) fn retain(&mut self, peer_id: PeerId, family: Family, retain: Retain) {
-        let Some(peer) = self.peers.get_mut(&peer_id) else {
-            return;
+        let keep = match retain {
+            Retain::Drop => Keep::Drop,
+            Retain::Stale { .. } => Keep::Stale,
+            Retain::LongLived { .. } => Keep::LongLived,
         };
-        let index = peer.index;
-        let gone: Vec<Cidr> = match retain {
-            Retain::Drop => peer.adj_in.drain(family).into_iter().collect(),
-            Retain::Stale { .. } => {
-                peer.adj_in.begin_life(family);
-                return;
-            }
-            Retain::LongLived { .. } => {
-                if !peer.adj_in.has_stale(family) {
-                    peer.adj_in.begin_life(family);
-                }
-                let unwilling = |prefix: &Cidr| {
-                    self.loc.path(prefix, index).is_some_and(|path| path.attributes.communities.contains(&NO_LLGR))
-                };
-                let gone: Vec<Cidr> = peer.adj_in.prefixes(family).filter(unwilling).collect();
-                for prefix in &gone {
-                    peer.adj_in.remove(prefix);
-                }
-                gone
-            }
-        };
-        for prefix in gone {
-            let change = self.loc.withdraw(prefix, index);
-            self.propagate(change);
+        if let Some(index) = self.index_of(peer_id) {
+            self.rib.retain(index, family, keep);
         }
     }
 
@@ -83,184 +98,47 @@ impl Speaker {
         for fault in &update.faults {
             tracing::warn!(peer = %peer_id, %fault, "malformed BGP UPDATE");
         }
-        for route in update.withdrawn {
-            self.withdraw(peer_id, route.prefix);
-        }
-        if !update.reach.is_empty() {
-            self.announce(now, id, peer_id, update.attributes, update.reach);
+        let Some(index) = self.index_of(peer_id) else {
+            return;
+        };
+        self.rib.withdraw(index, &update.withdrawn);
+        for reach in &update.reach {
+            let Some(family) = reach.routes.first().map(|route| route.prefix.family()) else { continue };
+            let before = self.rib.received(index, family).paths;
+            self.rib.announce(index, update.attributes.clone(), reach.next_hop, &reach.routes);
+            let count = self.rib.received(index, family).paths;
+            if self.exceeds_limit(now, id, peer_id, family, before..=count) {
+                return;
+            }
         }
         if let Some(family) = update.end_of_rib {
             self.handle_end_of_rib(id, peer_id, family);
         }
     }
 
-    fn announce(
-        &mut self,
-        now: Timestamp,
-        id: ConnectionId,
-        peer_id: PeerId,
-        attributes: PathAttributes,
-        reach: Vec<crate::wire::Reach>,
-    ) {
-        let Some(connection) = self.connection(id) else {
-            return;
-        };
-        let Some(identifier) = connection.negotiated.as_ref().map(|negotiated| negotiated.identifier) else {
-            return;
-        };
-        let kind = connection.decode_context().peer;
-        let Some(index) = self.peers.get(&peer_id).map(|peer| peer.index) else {
-            return;
-        };
-        let source = PathSource { peer: peer_id, index, identifier, kind };
-        let loops = self.is_refused(source, &attributes);
-        let attributes = self.attributes.intern(attributes);
-        for (next_hop, prefix) in reach.into_iter().flat_map(|reach| {
-            let next_hop = reach.next_hop.address();
-            reach.routes.into_iter().map(move |route| (next_hop, route.prefix))
-        }) {
-            // An unusable path still replaces the usable one that the peer announced before.
-            if loops || !self.is_usable(next_hop) {
-                self.withdraw(peer_id, prefix);
-                continue;
-            }
-            let Some(peer) = self.peers.get_mut(&peer_id) else {
-                return;
-            };
-            peer.adj_in.insert(prefix);
-            let (life, count) = (peer.adj_in.life(prefix.family()), peer.adj_in.count(prefix.family()));
-            let path = Path { source, next_hop, attributes: Arc::clone(&attributes), life };
-            let change = self.loc.announce(prefix, path);
-            self.propagate(change);
-            if self.exceeds_limit(now, id, peer_id, prefix.family(), count) {
-                return;
-            }
-        }
+    /// Whether routes of an earlier life of a peer may be left.
+    pub(super) fn has_stale(&self, peer_id: PeerId, family: Family) -> bool {
+        self.index_of(peer_id).is_some_and(|index| self.rib.has_stale(index, family))
     }
 
-    /// Loops, and paths that an external neighbour did not put its own system on (RFC 4271 section 6.3).
-    fn is_refused(&self, source: PathSource, attributes: &PathAttributes) -> bool {
-        let Some(local) = &self.local else {
-            return true;
-        };
-        let neighbour = self.peers.get(&source.peer).map(|peer| peer.desired.as_number);
-        let as_number = self.peers.get(&source.peer).map_or(local.as_number, |peer| local_as(local, &peer.desired));
-        let foreign = source.kind == PeerType::External && attributes.as_path.first() != neighbour;
-        foreign
-            || attributes.as_path.contains(local.as_number)
-            || attributes.as_path.contains(as_number)
-            || attributes.originator_id == Some(local.router_id)
-            || attributes.cluster_list.contains(&local.router_id)
-    }
-
-    /// Whether traffic could go there at all. 240/4 may be in use; ourselves, loopback, multicast and nothing may not.
-    fn is_usable(&self, next_hop: IpAddr) -> bool {
-        let own = self.local.as_ref().and_then(|local| local.ipv4);
-        match next_hop {
-            IpAddr::V4(address) => {
-                let in_zero = address.octets().first() == Some(&0);
-                !(in_zero || address.is_loopback() || address.is_multicast() || address == Ipv4Addr::BROADCAST)
-                    && Some(address) != own
-            }
-            IpAddr::V6(_) => false,
-        }
-    }
-
-    fn withdraw(&mut self, peer_id: PeerId, prefix: Cidr) {
-        if let Some(peer) = self.peers.get_mut(&peer_id)
-            && peer.adj_in.remove(&prefix)
-        {
-            let change = self.loc.withdraw(prefix, peer.index);
-            self.propagate(change);
-        }
-    }
-
-    /// All of a family that the peer announced so far is stale, unless it comes again before [`end_refresh`](Self::sweep).
+    /// All of a family that the peer announced so far is stale, unless it comes again before [`sweep`](Self::sweep).
     pub(super) fn begin_refresh(&mut self, peer_id: PeerId, family: Family) {
-        if let Some(peer) = self.peers.get_mut(&peer_id) {
-            peer.adj_in.begin_life(family);
+        if let Some(index) = self.index_of(peer_id) {
+            self.rib.begin_life(index, family);
         }
     }
 
     /// Removes what a peer has not announced again in its present life.
     pub(super) fn sweep(&mut self, peer_id: PeerId, family: Family) {
-        let Some(peer) = self.peers.get_mut(&peer_id).filter(|peer| peer.adj_in.has_stale(family)) else {
-            return;
-        };
-        let (life, index) = (peer.adj_in.life(family), peer.index);
-        let current = |prefix: &Cidr| self.loc.path(prefix, index).is_some_and(|path| path.life == life);
-        let stale: Vec<Cidr> = peer.adj_in.prefixes(family).filter(|prefix| !current(prefix)).collect();
-        peer.adj_in.end_stale(family);
-        for prefix in stale {
-            self.withdraw(peer_id, prefix);
-        }
-    }
-
-    /// Tells every peer that may hear of it.
-    pub(super) fn propagate(&mut self, change: Option<BestChange>) {
-        let Some(BestChange { prefix, old, new }) = change else {
-            return;
-        };
-        let concerns = |kind| Exporter::may_export(old, kind) || Exporter::may_export(new, kind);
-        let (internal, external) = (concerns(PeerType::Internal), concerns(PeerType::External));
-        // In a mesh, most changes concern nobody else: one test spares the walk over all peers.
-        if !internal && (!external || self.external_peers == 0) {
-            return;
-        }
-        let mut touched = Vec::new();
-        for (peer_id, peer) in &mut self.peers {
-            let concerned = if peer.kind == PeerType::Internal { internal } else { external };
-            if concerned && peer.established().is_some() {
-                peer.adj_out.touch(prefix);
-                touched.push(*peer_id);
-            }
-        }
-        for peer_id in touched {
-            self.mark_ready(peer_id);
+        if let Some(index) = self.index_of(peer_id) {
+            self.rib.sweep(index, family);
         }
     }
 
     /// The peer wants all of a family again.
     pub(super) fn refresh(&mut self, peer_id: PeerId, family: Family) {
-        if let Some(peer) = self.peers.get_mut(&peer_id) {
-            peer.adj_out.refresh(family);
-        }
-        self.mark_ready(peer_id);
-    }
-
-    /// What peers may hear is another matter now: every prefix is looked at again, and only what differs is sent.
-    pub(super) fn set_export(&mut self, desired: &DesiredBgp) {
-        if self.export == desired.export {
-            return;
-        }
-        self.export = Arc::clone(&desired.export);
-        let established: Vec<PeerId> =
-            self.peers.iter_mut().filter_map(|(peer_id, peer)| peer.established().map(|_| *peer_id)).collect();
-        for peer_id in established {
-            if let Some(peer) = self.peers.get_mut(&peer_id) {
-                self.loc.prefixes().for_each(|prefix| peer.adj_out.touch(prefix));
-            }
-            self.mark_ready(peer_id);
-        }
-    }
-
-    pub(super) fn set_originated(&mut self, wanted: &[Originated]) {
-        let wanted: BTreeSet<Cidr> =
-            wanted.iter().map(|wanted| wanted.prefix).filter(|prefix| prefix.family() == Family::V4).collect();
-        let known = core::mem::replace(&mut self.originated, wanted);
-        let gone: Vec<Cidr> = known.difference(&self.originated).copied().collect();
-        let new: Vec<Cidr> = self.originated.difference(&known).copied().collect();
-        for (prefix, originated) in gone.into_iter().map(|p| (p, false)).chain(new.into_iter().map(|p| (p, true))) {
-            let change = self.loc.originate(prefix, originated);
-            self.propagate(change);
-        }
-    }
-
-    fn source(&self, prefix: &Cidr) -> Source {
-        match self.loc.best(prefix) {
-            None => Source::Nothing,
-            Some(crate::rib::Best::Originated) => Source::Originated,
-            Some(crate::rib::Best::Path(path)) => Source::Peer(path.source),
+        if let Some(index) = self.index_of(peer_id) {
+            self.rib.refresh(index, family);
         }
     }
 
@@ -278,13 +156,56 @@ impl Speaker {
         }
         self.timers.disarm(TimerKey::Deferral);
         self.recovery = Recovery::Over { reported: false };
-        let established: Vec<PeerId> =
-            self.peers.iter_mut().filter_map(|(peer_id, peer)| peer.established().map(|_| *peer_id)).collect();
-        for peer_id in established {
-            if let Some(peer) = self.peers.get_mut(&peer_id) {
-                peer.adj_out.finish();
-            }
-            self.mark_ready(peer_id);
+        for peer in self.peers.values() {
+            self.rib.finish(peer.index);
         }
+    }
+}
+
+/// What the RIB is told of a peer.
+fn settings(local: &LocalSpeaker, peer: &DesiredPeer) -> PeerSettings {
+    PeerSettings {
+        id: peer.id,
+        remote_as: peer.as_number,
+        local_as: local_as(local, peer),
+        role: peer.session.role,
+        policy: peer.policy.clone(),
+    }
+}
+
+/// What the RIB is told of a session.
+fn session(local: &LocalSpeaker, peer: &DesiredPeer, negotiated: &Negotiated) -> Session {
+    let (decode, encode) = (negotiated.decode, negotiated.encode);
+    let channel = |family: Family| {
+        let unicast = AddressFamily::unicast(family);
+        let extended_next_hop = decode.extended_next_hop.contains(family);
+        let long_lived = negotiated.long_lived.is_some()
+            && negotiated.graceful_restart.as_ref().is_some_and(|restart| {
+                // Without families it says that such routes of others are understood.
+                restart.families.is_empty() || restart.family(unicast).is_some()
+            });
+        decode.families.contains(family).then(|| Channel {
+            own_next_hop: own_next_hop(local, peer, family, extended_next_hop),
+            extended_next_hop,
+            add_path: if encode.add_path.contains(family) { peer.session.add_path.send } else { 0 },
+            long_lived,
+            enhanced_refresh: negotiated.enhanced_route_refresh,
+        })
+    };
+    let channels = ByFamily { ipv4: channel(Family::V4), ipv6: channel(Family::V6) };
+    Session { identifier: negotiated.identifier, encode, channels }
+}
+
+/// Where we are: the address that the session comes from, or the node's of that family. IPv4 prefixes of a session over IPv6 lead to an
+/// IPv6 address where that was agreed on.
+fn own_next_hop(local: &LocalSpeaker, peer: &DesiredPeer, family: Family, extended: bool) -> Option<NextHop> {
+    let carrier = Family::of(peer.id.address);
+    let family = if extended && family == Family::V4 { carrier } else { family };
+    let from = source(local, peer).ok().flatten().filter(|from| Family::of(*from) == family);
+    match (from, local.ipv6) {
+        (Some(core::net::IpAddr::V6(link_local)), Some(global)) if is_link_local(link_local.into()) => {
+            Some(NextHop::V6LinkLocal { global, link_local })
+        }
+        _ => from.or_else(|| local.address(family)).map(NextHop::from),
     }
 }

@@ -6,6 +6,7 @@
 //! still announces it, and whatever the host's own administration set up for a prefix goes before what a peer says. (BIRD's default of
 //! 32 would have it the other way round.) Classes never share a key, so none removes or replaces another's route.
 
+use core::net::IpAddr;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -31,7 +32,7 @@ impl BgpRoutes {
     pub(super) fn handle(&mut self, event: &BgpEvent, delta: &mut Delta) {
         match event {
             BgpEvent::RouteSet(path) => {
-                self.paths.insert(path.prefix, *path);
+                self.paths.insert(path.prefix, path.clone());
                 if is_programmed(&self.policy, path) {
                     delta.routes_set.push(route(path));
                 }
@@ -81,9 +82,16 @@ const fn key(dest: Cidr) -> RouteKey {
     RouteKey { table: RouteTableId::MAIN, dest, metric: METRIC }
 }
 
-/// The kernel finds the interface: in the mesh, next hops are neighbours of this host or reached through its own routes.
-const fn route(path: &LearnedRoute) -> Route {
-    Route { key: key(path.prefix), target: RouteTarget::Via(path.next_hop), class: RouteClass::Bgp }
+/// The kernel finds the interface: in the mesh, next hops are neighbours of this host or reached through its own routes. A link-local
+/// one is on the link that its peer is on. A route has one next hop here, although several paths may be as good as the best.
+fn route(path: &LearnedRoute) -> Route {
+    let target = match (path.next_hop, path.peer.interface) {
+        (IpAddr::V6(gateway), Some(interface)) if gateway.is_unicast_link_local() => {
+            RouteTarget::ViaOnlink { gateway: path.next_hop, interface }
+        }
+        _ => RouteTarget::Via(path.next_hop),
+    };
+    Route { key: key(path.prefix), target, class: RouteClass::Bgp }
 }
 
 #[cfg(test)]
@@ -92,10 +100,12 @@ mod tests {
 
     #[test]
     fn a_path_is_set_replaced_and_removed_once() {
-        let path = |hop: &str| LearnedRoute {
-            prefix: "10.1.0.0/26".parse().unwrap(),
-            next_hop: hop.parse().unwrap(),
-            peer: hop.parse::<core::net::IpAddr>().unwrap().into(),
+        let path = |hop: &str| {
+            LearnedRoute::new(
+                "10.1.0.0/26".parse().unwrap(),
+                hop.parse().unwrap(),
+                hop.parse::<core::net::IpAddr>().unwrap().into(),
+            )
         };
         let mut routes = BgpRoutes::default();
         let mut delta = Delta::default();
@@ -112,19 +122,19 @@ mod tests {
 
     #[test]
     fn services_are_answered_here() {
-        let path = LearnedRoute {
-            prefix: "10.96.0.0/12".parse().unwrap(),
-            next_hop: "192.0.2.1".parse().unwrap(),
-            peer: "192.0.2.1".parse::<core::net::IpAddr>().unwrap().into(),
-        };
+        let path = LearnedRoute::new(
+            "10.96.0.0/12".parse().unwrap(),
+            "192.0.2.1".parse().unwrap(),
+            "192.0.2.1".parse::<core::net::IpAddr>().unwrap().into(),
+        );
         let services = Arc::new(KernelPolicy { rejected: vec![path.prefix], ..KernelPolicy::default() });
         let (mut routes, mut delta) = (BgpRoutes::default(), Delta::default());
-        routes.handle(&BgpEvent::RouteSet(path), &mut delta);
+        routes.handle(&BgpEvent::RouteSet(path.clone()), &mut delta);
         assert_eq!(delta.routes_set.len(), 1);
         routes.set_policy(&services, &mut delta);
         assert_eq!(delta.routes_removed, [key(path.prefix)]);
         let mut delta = Delta::default();
-        routes.handle(&BgpEvent::RouteSet(path), &mut delta);
+        routes.handle(&BgpEvent::RouteSet(path.clone()), &mut delta);
         assert!(delta.is_empty(), "{delta:?}");
         routes.set_policy(&Arc::default(), &mut delta);
         assert_eq!(delta.routes_set.len(), 1);

@@ -406,18 +406,15 @@ async fn learned_routes_are_programmed_and_stale_ones_wait_for_the_speaker_to_se
     // The recording speaker has settled as soon as it is configured.
     populate(&world).await;
     world.until("swept", |_| world.route("10.9.0.0/26").is_none()).await;
-    let learned = LearnedRoute {
-        prefix: "10.2.0.0/26".parse().unwrap(),
-        next_hop: "10.0.0.2".parse().unwrap(),
-        peer: "10.0.0.2".parse::<core::net::IpAddr>().unwrap().into(),
-    };
-    world.bgp.script(BgpEvent::RouteSet(learned));
+    let hop: core::net::IpAddr = "10.0.0.2".parse().unwrap();
+    let learned = LearnedRoute::new("10.2.0.0/26".parse().unwrap(), hop, hop.into());
+    world.bgp.script(BgpEvent::RouteSet(learned.clone()));
     world.until("learned", |status| status.bgp_routes == 1 && status.dataplane_in_sync).await;
     assert_eq!(world.route("10.2.0.0/26").unwrap().class, RouteClass::Bgp);
 
     // A host that still announces a workload that is here now does not get its packets.
-    let moved = LearnedRoute { prefix: "10.1.0.5/32".parse().unwrap(), ..learned };
-    world.bgp.script(BgpEvent::RouteSet(moved));
+    let moved = LearnedRoute { prefix: "10.1.0.5/32".parse().unwrap(), ..learned.clone() };
+    world.bgp.script(BgpEvent::RouteSet(moved.clone()));
     world.until("learned too", |status| status.bgp_routes == 2 && status.dataplane_in_sync).await;
     let mut ways: Vec<Route> = world.kernel.routes();
     ways.retain(|route| route.key.dest == moved.prefix);
@@ -435,7 +432,7 @@ async fn routes_outlive_a_speaker_until_its_successor_has_settled() {
     world.until("in sync", |status| status.datastore == DatastoreState::InSync).await;
     let learned = |prefix: &str| {
         let hop = "10.0.0.2".parse().unwrap();
-        BgpEvent::RouteSet(LearnedRoute { prefix: prefix.parse().unwrap(), next_hop: hop, peer: hop.into() })
+        BgpEvent::RouteSet(LearnedRoute::new(prefix.parse().unwrap(), hop, hop.into()))
     };
     for prefix in ["10.2.0.0/26", "10.2.0.64/26"] {
         world.bgp.script(learned(prefix));

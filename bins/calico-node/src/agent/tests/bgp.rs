@@ -37,7 +37,7 @@ async fn ranges_of_services_are_announced_and_not_learned() {
     populate(&world).await;
     let learned = |prefix: &str| {
         let next_hop = "10.0.0.2".parse().unwrap();
-        BgpEvent::RouteSet(LearnedRoute { prefix: prefix.parse().unwrap(), next_hop, peer: next_hop.into() })
+        BgpEvent::RouteSet(LearnedRoute::new(prefix.parse().unwrap(), next_hop, next_hop.into()))
     };
     world.bgp.script(learned("10.96.0.0/12"));
     world.bgp.script(learned("10.2.0.0/26"));

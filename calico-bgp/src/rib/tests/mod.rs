@@ -1,0 +1,4 @@
+mod decision;
+mod scenarios;
+mod support;
+mod twin;
