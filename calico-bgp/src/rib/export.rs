@@ -53,11 +53,21 @@ pub enum Withheld {
         rule: usize,
     },
     /// The node's policy says so.
-    #[error("this node does not announce it: {0:?}")]
+    #[error("this node does not announce it: {}", why(.0))]
     Policy(ExportReason),
     /// The peer could not make anything of the next hop.
     #[error("the session has no next hop for it")]
     NextHop,
+}
+
+/// Why the node's policy keeps a route here.
+fn why(reason: &ExportReason) -> String {
+    match reason {
+        ExportReason::PrivatePool(pool) => format!("its pool {pool} is kept out of BGP"),
+        ExportReason::InOwnBlock(block) => format!("it lies in block {block} of this node, which is announced whole"),
+        ExportReason::Other => "it lies in no pool".into(),
+        other => format!("{other:?}"),
+    }
 }
 
 /// What may be told.

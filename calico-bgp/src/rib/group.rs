@@ -182,6 +182,8 @@ pub(crate) struct Group {
     nothings: usize,
     /// Routes that are told.
     adverts: usize,
+    /// Garbage that is worth no walk, because the last one left half as much.
+    tolerated: usize,
     /// From here on, prefixes have still to be looked at, because all may be told otherwise.
     pub(crate) scan: Option<u32>,
     chunks: Vec<Chunk>,
@@ -200,6 +202,7 @@ impl Group {
             head: 0,
             nothings: 0,
             adverts: 0,
+            tolerated: 0,
             scan: Some(0),
             chunks: Vec::new(),
             has_news: false,
@@ -280,7 +283,7 @@ impl Group {
     pub(crate) fn collect(&mut self, prefixes: &mut Vec<PrefixId>) {
         let knows_all = |member: &Member| member.cursor >= self.head;
         let garbage = self.log.len().saturating_sub(self.entries.len()).saturating_add(self.nothings);
-        let is_due = garbage > GARBAGE && garbage.saturating_mul(2) > self.log.len();
+        let is_due = garbage > self.tolerated.max(GARBAGE) && garbage.saturating_mul(2) > self.log.len();
         let at_rest = (garbage > 0 || !self.chunks.is_empty()) && self.members.values().all(knows_all);
         if at_rest {
             self.chunks = Vec::new();
@@ -310,6 +313,9 @@ impl Group {
             prefixes.push(place.id);
             false
         });
+        // What a slow member has yet to hear of stays: it is no reason to look at everything again and again.
+        let left = self.log.len().saturating_sub(self.entries.len()).saturating_add(self.nothings);
+        self.tolerated = left.saturating_mul(2);
         if self.log.capacity() > self.log.len().saturating_mul(4) {
             self.log.shrink_to(self.log.len().saturating_mul(2));
         }

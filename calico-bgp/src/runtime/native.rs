@@ -5,14 +5,17 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use async_trait::async_trait;
-use calico_core::bgp::DesiredBgp;
+use calico_core::bgp::{DesiredBgp, PeerId};
+use calico_core::net::Cidr;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
 use super::driver::{Driver, Shared};
 use super::listeners::Listeners;
 use crate::backend::{BgpBackend, BgpError, BgpEvent, BgpStatus};
+use crate::rib::{Explanation, PathReport, Told};
 use crate::speaker::{Speaker, SpeakerConfig};
+use crate::wire::Nlri;
 
 /// Accepted connections that wait for the driver.
 const ACCEPTED: usize = 16;
@@ -74,6 +77,21 @@ impl NativeBackend {
     /// Where it listens, if its configuration said so: the port that the system chose when that was 0.
     pub const fn local_address(&self) -> Option<SocketAddr> {
         self.address
+    }
+
+    /// Why a prefix is routed and announced as it is; none if nothing is known of it.
+    pub fn explain(&self, prefix: Cidr) -> Option<Explanation> {
+        self.shared.speaker().explain(prefix)
+    }
+
+    /// Everything that a peer announced, and what became of it.
+    pub fn received_from(&self, peer: &PeerId) -> Vec<PathReport> {
+        self.shared.speaker().received_from(peer)
+    }
+
+    /// Everything that a peer is told.
+    pub fn advertised_to(&self, peer: &PeerId) -> Vec<(Nlri, Told)> {
+        self.shared.speaker().advertised_to(peer)
     }
 
     /// As dropping it, and waits until the sockets are closed: another one may then have the port.

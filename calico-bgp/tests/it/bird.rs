@@ -7,9 +7,10 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::sync::PoisonError;
+use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
+use calico_core::bgp::{ByFamily, Filter, FilterRule, PrefixMatch, PrefixOperator};
 use tempfile::TempDir;
 
 use crate::support::{Native, PORT, STARTING, desired, in_namespace};
@@ -140,6 +141,42 @@ protocol bgp native {{
 
 fn set(prefixes: &[&str]) -> BTreeSet<String> {
     prefixes.iter().map(|prefix| (*prefix).to_owned()).collect()
+}
+
+/// A rule for routes of exactly these prefixes, in both directions.
+fn reject(prefixes: &[&str]) -> Arc<Filter> {
+    let rule = |prefix: &&str| FilterRule {
+        prefix: Some(PrefixMatch { cidr: prefix.parse().unwrap(), operator: PrefixOperator::Equal, lengths: None }),
+        accept: false,
+        ..FilterRule::default()
+    };
+    let both = ByFamily { ipv4: prefixes.iter().map(rule).collect::<Vec<_>>(), ipv6: Vec::new() };
+    Arc::new(Filter { name: "some".into(), import: both.clone(), export: both })
+}
+
+/// Routes that came and went before a filter was there follow it at once, without a new session and without a refresh.
+#[test]
+fn a_filter_comes_and_goes_on_the_session_with_bird() {
+    in_namespace(&[US, BIRD], move || async move {
+        let bird = Bird::start(64512, 64512, &["10.2.0.0/26", "10.2.0.64/26"]);
+        let plain = desired(US, 64512, &[(BIRD, 64512)], &["10.1.0.0/26", "10.1.0.64/26"]);
+        let mut us = Native::start(US, &plain).await;
+        us.until("we have bird's blocks", |us| us.routes.len() == 2 && us.settled).await;
+        bird.until("bird has our blocks", |bird| bird.learned().len() == 2).await;
+        let mut filtered = plain.clone();
+        filtered.peers[0].policy.filters = vec![reject(&["10.2.0.64/26", "10.1.0.64/26"])];
+        us.apply(&filtered).await;
+        us.until("one is filtered", |us| us.routes.len() == 1).await;
+        assert!(us.next_hop("10.2.0.0/26").is_some());
+        bird.until("one is taken back", |bird| bird.learned() == set(&["10.1.0.0/26"])).await;
+        us.apply(&plain).await;
+        us.until("it is there again", |us| us.routes.len() == 2).await;
+        bird.until("it is told again", |bird| bird.learned().len() == 2).await;
+        let status = us.backend.status();
+        assert_eq!(status.peers[0].details.established, 1, "one session");
+        let state = bird.ask("show protocols all native").unwrap();
+        assert!(!state.contains("Last error"), "{state}");
+    });
 }
 
 /// Internal and external session alike: up, routes both ways, changes, and the answer to a route refresh.
