@@ -9,9 +9,9 @@ use std::time::Instant;
 use calico_bgp::testing::RibBench;
 
 fn main() {
-    let mut arguments = std::env::args().skip(1).map(|text| text.parse::<u32>().expect("a number"));
-    let prefixes = arguments.next().unwrap_or(100_000).max(1);
-    let per_set = arguments.next().unwrap_or(20);
+    let mut arguments = std::env::args().skip(1).map(|text| text.parse::<u32>().ok());
+    let mut next = |usual: u32| arguments.next().flatten().unwrap_or(usual).max(1);
+    let (prefixes, per_set) = (next(100_000), next(20));
     let mut bench = RibBench::new(1);
     let before = resident();
     let each = |since: Instant| since.elapsed().as_nanos() / u128::from(prefixes);

@@ -22,6 +22,9 @@ pub(crate) struct Path {
     pub(crate) own_id: u16,
 }
 
+/// Most paths to one prefix that are taken from one peer: decisions walk over them.
+pub(crate) const MOST_PATHS: usize = 64;
+
 /// Our name of what we originate.
 pub(crate) const ORIGINATED_ID: u16 = 1;
 
@@ -59,6 +62,11 @@ impl Paths {
 
     pub(crate) fn has(&self, peer: PeerIndex) -> bool {
         self.as_slice().iter().any(|path| path.peer == peer)
+    }
+
+    /// How many there are by one peer.
+    pub(crate) fn count(&self, peer: PeerIndex) -> usize {
+        self.as_slice().iter().filter(|path| path.peer == peer).count()
     }
 
     pub(crate) fn push(&mut self, path: Path) {
@@ -99,8 +107,16 @@ impl Paths {
 
     /// The least name that no path has.
     pub(crate) fn free_id(&self) -> u16 {
-        let taken = |id| self.as_slice().iter().any(|path| path.own_id == id);
-        (ORIGINATED_ID.saturating_add(1)..u16::MAX).find(|id| !taken(*id)).unwrap_or(u16::MAX)
+        let (paths, first) = (self.as_slice(), ORIGINATED_ID.saturating_add(1));
+        // One of the first so many names is free, whatever the others are.
+        let mut taken = vec![false; paths.len()];
+        for path in paths {
+            if let Some(slot) = taken.get_mut(usize::from(path.own_id.saturating_sub(first))) {
+                *slot = true;
+            }
+        }
+        let place = taken.iter().position(|taken| !taken).unwrap_or(paths.len());
+        u16::try_from(place).unwrap_or(u16::MAX).saturating_add(first)
     }
 }
 

@@ -8,7 +8,7 @@ use calico_core::net::Family;
 use super::import::{ImportBatch, Importer};
 use super::intern::{PathSet, is_same};
 use super::machine::{Judge, Rib};
-use super::path::Path;
+use super::path::{MOST_PATHS, Path};
 use super::peer::{Held, Lives, Session, of};
 use super::table::{Entry, PrefixId};
 use crate::session::peer_index::PeerIndex;
@@ -278,6 +278,12 @@ pub(crate) struct Received {
 /// Puts a path where it belongs. Says whether anybody else can see a difference.
 fn put(entry: &mut Entry, id: PrefixId, mut path: Path, lives: Lives, held: &mut Held) -> bool {
     let is_accepted = path.accepted.is_some();
+    let count = entry.paths.count(path.peer);
+    let is_known = entry.paths.find_mut(path.peer, path.path_id).is_some();
+    if !is_known && count >= MOST_PATHS {
+        tracing::debug!(prefix = %entry.prefix, "a BGP peer announces more paths to one prefix than are taken");
+        return false;
+    }
     held.accepted = held.accepted.saturating_add(usize::from(is_accepted));
     if let Some(known) = entry.paths.find_mut(path.peer, path.path_id) {
         held.accepted = held.accepted.saturating_sub(usize::from(known.accepted.is_some()));
@@ -287,7 +293,7 @@ fn put(entry: &mut Entry, id: PrefixId, mut path: Path, lives: Lives, held: &mut
         *known = path;
         return !is_equal;
     }
-    if !entry.paths.has(path.peer) {
+    if count == 0 {
         held.prefixes.push(id);
     }
     held.paths = held.paths.saturating_add(1);

@@ -323,3 +323,21 @@ fn several_paths_have_names_that_stay() {
     bench.settle();
     assert_eq!(names(&bench), before[1..]);
 }
+
+#[test]
+fn a_peer_with_endless_paths_to_one_prefix_is_not_believed() {
+    let mut bench = Bench::new();
+    let (many, listener) =
+        (bench.up(internal(1), session(1, |_| ())), bench.up(settings(2, 65002), session(2, |_| ())));
+    for number in 0..200 {
+        let nlri = Nlri { prefix: cidr(PREFIX), path_id: crate::wire::PathId::new(number) };
+        bench.rib.announce(many, PathAttributes::default(), address(1).into(), &[nlri]);
+    }
+    bench.settle();
+    assert_eq!(bench.rib.received(many, Family::V4).paths, crate::rib::path::MOST_PATHS);
+    bench.rib.session_down(many);
+    bench.rib.retain(many, Family::V4, Retain::Drop);
+    bench.forget(many);
+    bench.settle();
+    assert_eq!((bench.told(listener, PREFIX), bench.rib.len()), (None, 0));
+}
