@@ -76,7 +76,7 @@ pub enum Action {
 /// | [`poll_action`](Self::poll_action), [`poll_ready`](Self::poll_ready), [`poll_transmit`](Self::poll_transmit) | transport out |
 /// | [`poll_event`](Self::poll_event) | routes, sessions and completeness out |
 /// | [`poll_timeout`](Self::poll_timeout) | time out |
-/// | [`status`](Self::status) | picture, at any time |
+/// | [`status`](Self::status), [`explain`](Self::explain), [`routes`](Self::routes), [`received_from`](Self::received_from), [`advertised_to`](Self::advertised_to) | picture, at any time |
 ///
 /// After any command or input, in this order: carry out every [`Action`]; for each connection that `poll_ready` names, take
 /// bytes with `poll_transmit` as fast as the connection drains and until nothing is left; take events at whatever pace suits

@@ -10,6 +10,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
+use calico_bgp::BgpBackend as _;
 use calico_core::bgp::{ByFamily, Filter, FilterRule, PrefixMatch, PrefixOperator};
 use tempfile::TempDir;
 
