@@ -4,6 +4,8 @@
 //! cargo run --release -p calico-bgp --features testing --example rib_speed -- 100000 20
 //! ```
 
+#![expect(clippy::disallowed_methods, reason = "it measures time; the RIB does not ask for it")]
+
 use std::time::Instant;
 
 use calico_bgp::testing::RibBench;

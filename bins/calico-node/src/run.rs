@@ -120,7 +120,7 @@ fn configurations(args: &RunArgs) -> (RenderConfig, LinuxConfig, ReconcileConfig
 fn parts(args: &RunArgs, node: &str, store: Arc<dyn Datastore>, ids: &dyn IdSource) -> Result<Parts, RunError> {
     let (render, linux, reconcile) = configurations(args);
     let bgp: Option<Box<dyn BgpBackend>> = match args.backend {
-        Backend::Native | Backend::Bird => Some(Box::new(PatientSpeaker::start(bgp_config(args, ids)))),
+        Backend::Native | Backend::Bird => Some(Box::new(PatientSpeaker::start(bgp_config(ids)))),
         Backend::None => None,
     };
     Ok(Parts {

@@ -6,7 +6,7 @@
 //!
 //! Run: `cargo run -p calico-examples --bin two_speakers`
 
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 
 use calico_bgp::{Action, BgpEvent, ConnectionId, Speaker, SpeakerConfig, Timestamp};
 use calico_core::bgp::{DesiredBgp, DesiredPeer, LocalSpeaker, Originated, PeerKind};
@@ -22,7 +22,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut settled = 0;
     while settled < 2 {
         while let Some(Action::Connect { connection, .. }) = a.poll_action() {
-            ends = b.handle_accepted(now, A.into()).map(|accepted| (connection, accepted));
+            ends = b.handle_accepted(now, IpAddr::V4(A).into()).map(|accepted| (connection, accepted));
             a.handle_connected(now, connection);
         }
         // In this world, only a's calls get through. The speakers do not mind who calls whom.

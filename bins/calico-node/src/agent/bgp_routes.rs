@@ -83,19 +83,21 @@ const fn key(dest: Cidr) -> RouteKey {
 }
 
 /// The kernel finds the interface: in the mesh, next hops are neighbours of this host or reached through its own routes. A link-local
-/// one is on the link that its peer is on. A route has one next hop here, although several paths may be as good as the best.
+/// one is on the link that its peer is on, and stays alone: the links of others are not known.
 fn route(path: &LearnedRoute) -> Route {
-    let target = match (path.next_hop, path.peer.interface) {
-        (IpAddr::V6(gateway), Some(interface)) if gateway.is_unicast_link_local() => {
-            RouteTarget::ViaOnlink { gateway: path.next_hop, interface }
-        }
-        _ => RouteTarget::Via(path.next_hop),
+    let is_local = |gateway: &IpAddr| matches!(gateway, IpAddr::V6(gateway) if gateway.is_unicast_link_local());
+    let shared = path.next_hops.iter().filter(|gateway| !is_local(gateway));
+    let target = match (is_local(&path.next_hop), path.peer.interface) {
+        (true, Some(interface)) => RouteTarget::ViaOnlink { gateway: path.next_hop, interface },
+        _ => RouteTarget::via(shared.copied()).unwrap_or(RouteTarget::Via(path.next_hop)),
     };
     Route { key: key(path.prefix), target, class: RouteClass::Bgp }
 }
 
 #[cfg(test)]
 mod tests {
+    use calico_core::bgp::PeerId;
+
     use super::*;
 
     #[test]
@@ -104,7 +106,7 @@ mod tests {
             LearnedRoute::new(
                 "10.1.0.0/26".parse().unwrap(),
                 hop.parse().unwrap(),
-                hop.parse::<core::net::IpAddr>().unwrap().into(),
+                hop.parse::<IpAddr>().unwrap().into(),
             )
         };
         let mut routes = BgpRoutes::default();
@@ -121,11 +123,29 @@ mod tests {
     }
 
     #[test]
+    fn what_is_as_good_shares_the_traffic() {
+        let addresses = |texts: &[&str]| texts.iter().map(|text| text.parse().unwrap()).collect::<Vec<IpAddr>>();
+        let path = |next_hops: &[&str], peer: PeerId| {
+            let next_hops = addresses(next_hops);
+            let route = LearnedRoute::new("fd00:1::/64".parse().unwrap(), next_hops[0], peer);
+            LearnedRoute { next_hops: next_hops.into(), ..route }
+        };
+        let far = PeerId::from("fd00::9".parse::<IpAddr>().unwrap());
+        let several = route(&path(&["fd00::2", "fd00::3"], far)).target;
+        assert_eq!(Some(several), RouteTarget::via(addresses(&["fd00::2", "fd00::3"])));
+        assert_eq!(route(&path(&["fd00::2", "fe80::3"], far)).target, RouteTarget::Via("fd00::2".parse().unwrap()));
+        let interface = "eth0".parse().unwrap();
+        let near = PeerId { address: "fe80::2".parse().unwrap(), interface: Some(interface) };
+        let expected = RouteTarget::ViaOnlink { gateway: "fe80::2".parse().unwrap(), interface };
+        assert_eq!(route(&path(&["fe80::2", "fd00::3"], near)).target, expected);
+    }
+
+    #[test]
     fn services_are_answered_here() {
         let path = LearnedRoute::new(
             "10.96.0.0/12".parse().unwrap(),
             "192.0.2.1".parse().unwrap(),
-            "192.0.2.1".parse::<core::net::IpAddr>().unwrap().into(),
+            "192.0.2.1".parse::<IpAddr>().unwrap().into(),
         );
         let services = Arc::new(KernelPolicy { rejected: vec![path.prefix], ..KernelPolicy::default() });
         let (mut routes, mut delta) = (BgpRoutes::default(), Delta::default());

@@ -26,14 +26,17 @@ impl Pipeline {
     }
 
     fn learned(&self) -> impl Iterator<Item = RouteReport> {
-        let kinds: BTreeMap<_, _> = self.desired_bgp.peers.iter().map(|peer| (peer.id.address, peer.kind)).collect();
+        let kinds: BTreeMap<_, _> = self.desired_bgp.peers.iter().map(|peer| (peer.id, peer.kind)).collect();
         self.bgp_routes.paths().map(move |(path, programmed)| RouteReport {
-            gateways: vec![path.next_hop],
+            gateways: path.next_hops.to_vec(),
             peer: Some(path.peer.to_string()),
             programmed,
             ..own(
                 path.prefix,
-                if kinds.get(&path.peer) == Some(&PeerKind::Mesh) { RouteSource::Mesh } else { RouteSource::Peer },
+                match kinds.get(&path.peer) {
+                    Some(PeerKind::Mesh) => RouteSource::Mesh,
+                    _ => RouteSource::Peer,
+                },
             )
         })
     }

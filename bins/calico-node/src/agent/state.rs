@@ -10,6 +10,7 @@ use calico_core::resource::{Kind, ResourceKey};
 use calico_core::update::{SyncStatus, Update};
 use calico_dataplane::reconcile::{Object, Reconciler, WorkloadState};
 use calico_datastore::sync::Diagnostic;
+use calico_datastore::{Clock, SystemClock};
 use tokio::time::{Duration, Instant};
 use tracing::{debug, info, warn};
 
@@ -219,6 +220,7 @@ impl State {
     ) -> NodeStatus {
         let faults = self.faults.iter().map(|(key, reason)| format!("{key}: {reason}"));
         let failures = host.failures().map(|(object, reason)| format!("{object}: {reason}"));
+        let wall = SystemClock.now().secs();
         let (endpoint_problems, endpoints_with_problems) = pipeline.endpoint_problems(&self.faults);
         NodeStatus {
             node: self.node.clone(),
@@ -243,7 +245,9 @@ impl State {
             bgp_backend: bgp.map(|bgp| bgp.name().to_owned()),
             bgp_identifier: pipeline.bgp_identifier(),
             bgp_configured: self.bgp_configured,
-            bgp: bgp.map(|bgp| bgp.status().peers.iter().map(peer).collect()).unwrap_or_default(),
+            bgp: bgp
+                .map(|bgp| bgp.status().peers.iter().map(|status| peer(status, wall)).collect())
+                .unwrap_or_default(),
             bgp_routes: pipeline.bgp_routes(),
         }
     }
@@ -322,7 +326,7 @@ fn is_attached(active: &ActiveEndpoint, attachment: &Attachment) -> bool {
         && (attachment.mac.is_none() || active.mac == attachment.mac)
 }
 
-fn peer(status: &PeerStatus) -> PeerReport {
+fn peer(status: &PeerStatus, now: u64) -> PeerReport {
     PeerReport {
         address: status.peer.id.to_string(),
         name: status.peer.name.clone(),
@@ -342,7 +346,7 @@ fn peer(status: &PeerStatus) -> PeerReport {
             SessionState::Established => "Established",
         }
         .into(),
-        since: None,
+        since: status.details.state_for.map(|time| now.saturating_sub(time.as_secs())),
         received: status.received,
         last_error: status.last_error.clone(),
     }
