@@ -8,9 +8,13 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use calico_bgp::{BgpBackend, BgpError, BgpEvent, BgpStatus, NativeBackend, NativeConfig};
+use calico_bgp::wire::Nlri;
+use calico_bgp::{
+    BgpBackend, BgpError, BgpEvent, BgpStatus, Explanation, NativeBackend, NativeConfig, PathReport, Told,
+};
 use calico_cmd::output::chain;
-use calico_core::bgp::DesiredBgp;
+use calico_core::bgp::{DesiredBgp, PeerId};
+use calico_core::net::Cidr;
 use tokio::time::Instant;
 use tracing::{error, info};
 
@@ -113,6 +117,18 @@ impl BgpBackend for PatientSpeaker {
                 }
             }
         }
+    }
+
+    fn explain(&self, prefix: Cidr) -> Option<Explanation> {
+        self.speaker.as_ref()?.explain(prefix)
+    }
+
+    fn received_from(&self, peer: &PeerId) -> Option<Vec<PathReport>> {
+        self.speaker.as_ref()?.received_from(peer)
+    }
+
+    fn advertised_to(&self, peer: &PeerId) -> Option<Vec<(Nlri, Told)>> {
+        self.speaker.as_ref()?.advertised_to(peer)
     }
 
     fn status(&self) -> BgpStatus {

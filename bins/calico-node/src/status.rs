@@ -110,7 +110,7 @@ fn add_endpoints(text: &mut String, status: &NodeStatus) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use calico_cmd::control::{EndpointProblems, PeerReport};
+    use calico_cmd::control::{EndpointProblems, PeerDetails, PeerReport};
 
     #[test]
     fn reads_as_a_page() {
@@ -145,6 +145,7 @@ mod tests {
                 since: None,
                 received: 0,
                 last_error: Some("hold timer expired".into()),
+                details: PeerDetails::default(),
             }],
             bgp_routes: 5,
         };

@@ -6,6 +6,7 @@ use clap::error::{ContextKind, ContextValue};
 use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::args::{FileArgs, WriteArgs};
+use crate::command::bgp::{self, BgpCommand};
 use crate::command::change::{self, DeleteArgs, Verb};
 use crate::command::convert::{self, ConvertArgs};
 use crate::command::datastore::{self, DatastoreCommand};
@@ -114,6 +115,9 @@ pub(crate) enum Command {
     /// Lock, move and tidy the datastore as a whole
     #[command(subcommand)]
     Datastore(DatastoreCommand),
+    /// Show what the BGP speaker of this host knows, and why
+    #[command(subcommand)]
+    Bgp(BgpCommand),
     /// Show how Calico is on this host
     #[command(subcommand)]
     Node(NodeCommand),
@@ -143,6 +147,7 @@ pub(crate) async fn run(cli: Cli, context: &mut Context<'_>) -> Result<(), Failu
         Command::Convert(args) => convert::convert(&args, context),
         Command::Policy(command) => policy::run(command, config, context).await,
         Command::Datastore(command) => datastore::run(command, config, context).await,
+        Command::Bgp(command) => bgp::run(&command, context),
         Command::Node(command) => node::run(&command, context),
         Command::Completion { shell } => {
             let mut script = Vec::new();

@@ -10,6 +10,9 @@ use async_trait::async_trait;
 use calico_core::bgp::{DesiredBgp, DesiredPeer, NORMAL_PRIORITY, PeerId};
 use calico_core::net::Cidr;
 
+use crate::rib::{Explanation, PathReport, Told};
+use crate::wire::Nlri;
+
 pub use recording::RecordingBackend;
 pub use session::{Agreed, MessageCounts, SessionDetails};
 
@@ -36,6 +39,24 @@ pub trait BgpBackend: Send {
 
     /// A picture of all sessions.
     fn status(&self) -> BgpStatus;
+
+    /// Why a prefix is routed and announced as it is; none if nothing is known of it, or this backend cannot tell.
+    fn explain(&self, prefix: Cidr) -> Option<Explanation> {
+        let _ = prefix;
+        None
+    }
+
+    /// Everything that a peer announced, and what became of it; none if this backend cannot tell.
+    fn received_from(&self, peer: &PeerId) -> Option<Vec<PathReport>> {
+        let _ = peer;
+        None
+    }
+
+    /// Everything that a peer is told; none if this backend cannot tell.
+    fn advertised_to(&self, peer: &PeerId) -> Option<Vec<(Nlri, Told)>> {
+        let _ = peer;
+        None
+    }
 }
 
 /// A backend's failure.

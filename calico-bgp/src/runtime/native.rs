@@ -79,21 +79,6 @@ impl NativeBackend {
         self.address
     }
 
-    /// Why a prefix is routed and announced as it is; none if nothing is known of it.
-    pub fn explain(&self, prefix: Cidr) -> Option<Explanation> {
-        self.shared.speaker().explain(prefix)
-    }
-
-    /// Everything that a peer announced, and what became of it.
-    pub fn received_from(&self, peer: &PeerId) -> Vec<PathReport> {
-        self.shared.speaker().received_from(peer)
-    }
-
-    /// Everything that a peer is told.
-    pub fn advertised_to(&self, peer: &PeerId) -> Vec<(Nlri, Told)> {
-        self.shared.speaker().advertised_to(peer)
-    }
-
     /// As dropping it, and waits until the sockets are closed: another one may then have the port.
     pub async fn stop(mut self) {
         self.shared.quit.notify_one();
@@ -134,6 +119,18 @@ impl BgpBackend for NativeBackend {
             }
             notified.await;
         }
+    }
+
+    fn explain(&self, prefix: Cidr) -> Option<Explanation> {
+        self.shared.speaker().explain(prefix)
+    }
+
+    fn received_from(&self, peer: &PeerId) -> Option<Vec<PathReport>> {
+        Some(self.shared.speaker().received_from(peer))
+    }
+
+    fn advertised_to(&self, peer: &PeerId) -> Option<Vec<(Nlri, Told)>> {
+        Some(self.shared.speaker().advertised_to(peer))
     }
 
     fn status(&self) -> BgpStatus {

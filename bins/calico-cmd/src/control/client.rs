@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use calico_core::net::Cidr;
 
+use super::bgp::{BgpExplanation, PathReport, ToldReport};
 use super::protocol::{
     Answer, Attachment, ErrorCode, Failure, MAX_LINE, MOST_ROUTES, NodeStatus, Reply, Request, RouteReport, Success,
     VERSION, Verb,
@@ -105,6 +106,30 @@ impl Client {
     pub fn routes(&mut self, after: Option<Cidr>) -> Result<(Vec<RouteReport>, bool), ControlError> {
         match self.call(Verb::Routes { after, most: MOST_ROUTES }, self.prompt)? {
             Success::Routes { routes, more } => Ok((routes, more)),
+            other => Err(self.odd(&other)),
+        }
+    }
+
+    /// Why a prefix is routed and announced as it is.
+    pub fn bgp_explain(&mut self, prefix: Cidr) -> Result<BgpExplanation, ControlError> {
+        match self.call(Verb::BgpExplain { prefix }, self.prompt)? {
+            Success::BgpExplanation(explanation) => Ok(*explanation),
+            other => Err(self.odd(&other)),
+        }
+    }
+
+    /// What a BGP peer announced behind a prefix, and whether there is more behind that.
+    pub fn bgp_received(&mut self, peer: &str, after: Option<Cidr>) -> Result<(Vec<PathReport>, bool), ControlError> {
+        match self.call(Verb::BgpReceived { peer: peer.into(), after }, self.prompt)? {
+            Success::BgpReceived { paths, more } => Ok((paths, more)),
+            other => Err(self.odd(&other)),
+        }
+    }
+
+    /// What a BGP peer is told behind a prefix, and whether there is more behind that.
+    pub fn bgp_advertised(&mut self, peer: &str, after: Option<Cidr>) -> Result<(Vec<ToldReport>, bool), ControlError> {
+        match self.call(Verb::BgpAdvertised { peer: peer.into(), after }, self.prompt)? {
+            Success::BgpAdvertised { routes, more } => Ok((routes, more)),
             other => Err(self.odd(&other)),
         }
     }

@@ -12,13 +12,15 @@
 //! ← {"v":1,"id":1,"ok":{"kind":"enforced"}}
 //! ```
 
+mod bgp;
 mod client;
 mod protocol;
 
+pub use bgp::{BgpExplanation, PathFate, PathReport, PeerDetails, PeerHears, PeerReport, RouteAttributes, ToldReport};
 pub use client::{Client, ControlError};
 pub use protocol::{
-    Answer, Attachment, DatastoreState, EndpointProblems, ErrorCode, Failure, MAX_LINE, MOST_ROUTES, NodeStatus,
-    PeerReport, Reply, Request, RouteReport, RouteSource, Success, VERSION, Verb,
+    Answer, Attachment, DatastoreState, EndpointProblems, ErrorCode, Failure, MAX_LINE, MOST_ROUTES, NodeStatus, Reply,
+    Request, RouteReport, RouteSource, Success, VERSION, Verb,
 };
 
 /// Where the agent listens unless told otherwise.

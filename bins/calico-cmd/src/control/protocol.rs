@@ -5,6 +5,8 @@ use std::net::{IpAddr, Ipv4Addr};
 use calico_core::net::{Cidr, InterfaceName, Mac};
 use serde::{Deserialize, Serialize};
 
+use super::bgp::{BgpExplanation, PathReport, PeerReport, ToldReport};
+
 /// Version of the protocol; grows only when an old client could misread a new answer.
 pub const VERSION: u32 = 1;
 
@@ -12,7 +14,7 @@ pub const VERSION: u32 = 1;
 pub const MAX_LINE: usize = 4 << 20;
 
 /// Most routes of one answer, so that it fits into a line.
-pub const MOST_ROUTES: usize = 8192;
+pub const MOST_ROUTES: usize = 4096;
 
 /// A request.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -59,6 +61,27 @@ pub enum Verb {
         after: Option<Cidr>,
         /// How many at most; the agent gives no more than [`MOST_ROUTES`].
         most: usize,
+    },
+    /// Why a prefix is routed and announced as it is.
+    BgpExplain {
+        /// Which.
+        prefix: Cidr,
+    },
+    /// What a BGP peer announced, sorted by prefix.
+    BgpReceived {
+        /// Address or name of the peer.
+        peer: String,
+        /// Behind this prefix; none for the first.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        after: Option<Cidr>,
+    },
+    /// What a BGP peer is told, sorted by prefix.
+    BgpAdvertised {
+        /// Address or name of the peer.
+        peer: String,
+        /// Behind this prefix; none for the first.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        after: Option<Cidr>,
     },
     /// Answer once the endpoint is gone from the kernel, or when time is up.
     WaitEndpointGone {
@@ -121,6 +144,22 @@ pub enum Success {
         /// Whether there are others behind the last of these.
         more: bool,
     },
+    /// Of [`Verb::BgpExplain`].
+    BgpExplanation(Box<BgpExplanation>),
+    /// Of [`Verb::BgpReceived`].
+    BgpReceived {
+        /// Some of them; those to one prefix are together.
+        paths: Vec<PathReport>,
+        /// Whether there are others behind the last of these.
+        more: bool,
+    },
+    /// Of [`Verb::BgpAdvertised`].
+    BgpAdvertised {
+        /// Some of them; those to one prefix are together.
+        routes: Vec<ToldReport>,
+        /// Whether there are others behind the last of these.
+        more: bool,
+    },
     /// Of [`Verb::WaitEndpoint`].
     Enforced,
     /// Of [`Verb::WaitEndpointGone`] and [`Verb::RemoveInterface`].
@@ -148,6 +187,8 @@ pub enum ErrorCode {
     Timeout,
     /// The kernel refused.
     Kernel,
+    /// There is no such thing here.
+    NotFound,
     /// The peer may not ask.
     Forbidden,
     /// The agent is stopping.
@@ -268,27 +309,6 @@ pub enum RouteSource {
     Mesh,
     /// Another peer told it.
     Peer,
-}
-
-/// One BGP session.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[expect(clippy::exhaustive_structs, reason = "the wire shape, built with literals")]
-pub struct PeerReport {
-    /// Peer address.
-    pub address: String,
-    /// Peer node, or name of the BGPPeer.
-    pub name: String,
-    /// `node-to-node mesh`, `node specific` or `global`, as upstream words it, or `local workload`.
-    pub peer_type: String,
-    /// State of RFC 4271, such as `Established`.
-    pub state: String,
-    /// Since when, in seconds since 1970, if that is known.
-    #[serde(default)]
-    pub since: Option<u64>,
-    /// Prefixes accepted.
-    pub received: usize,
-    /// Why the last session ended, if one did.
-    pub last_error: Option<String>,
 }
 
 #[cfg(test)]

@@ -66,6 +66,11 @@ impl BgpRoutes {
         self.paths.values().map(|path| (path, is_programmed(&self.policy, path)))
     }
 
+    /// The path to a prefix, and whether the kernel is to have it.
+    pub(super) fn path(&self, prefix: Cidr) -> Option<(&LearnedRoute, bool)> {
+        self.paths.get(&prefix).map(|path| (path, is_programmed(&self.policy, path)))
+    }
+
     /// Routes in use.
     pub(super) fn len(&self) -> usize {
         self.paths.len()

@@ -46,6 +46,9 @@ impl Agent {
                 routes.truncate(most.min(MOST_ROUTES));
                 let _ = answer.send(Answer::Ok(Success::Routes { routes, more }));
             }
+            Verb::BgpExplain { prefix } => drop(answer.send(self.bgp_explain(prefix))),
+            Verb::BgpReceived { peer, after } => drop(answer.send(self.bgp_received(&peer, after))),
+            Verb::BgpAdvertised { peer, after } => drop(answer.send(self.bgp_advertised(&peer, after))),
             Verb::RemoveInterface { name } => self.remove_interface(&name, answer),
             verb => {
                 let text = format!("this agent does not know {verb:?}");

@@ -10,6 +10,7 @@
 
 mod ailing;
 mod bgp;
+mod bgp_reports;
 mod bgp_routes;
 mod calls;
 mod denied;

@@ -3,8 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use calico_bgp::{BgpBackend, PeerStatus, SessionState};
-use calico_cmd::control::{Attachment, DatastoreState, NodeStatus, PeerReport};
-use calico_core::bgp::PeerKind;
+use calico_cmd::control::{Attachment, DatastoreState, NodeStatus};
 use calico_core::calc::event::{ActiveEndpoint, EndpointId};
 use calico_core::resource::{Kind, ResourceKey};
 use calico_core::update::{SyncStatus, Update};
@@ -14,6 +13,7 @@ use calico_datastore::{Clock, SystemClock};
 use tokio::time::{Duration, Instant};
 use tracing::{debug, info, warn};
 
+use super::bgp_reports;
 use super::pipeline::Pipeline;
 use super::waits::Standing;
 
@@ -246,7 +246,7 @@ impl State {
             bgp_identifier: pipeline.bgp_identifier(),
             bgp_configured: self.bgp_configured,
             bgp: bgp
-                .map(|bgp| bgp.status().peers.iter().map(|status| peer(status, wall)).collect())
+                .map(|bgp| bgp.status().peers.iter().map(|status| bgp_reports::peer(status, wall)).collect())
                 .unwrap_or_default(),
             bgp_routes: pipeline.bgp_routes(),
         }
@@ -324,32 +324,6 @@ fn is_attached(active: &ActiveEndpoint, attachment: &Attachment) -> bool {
     active.interface == attachment.interface
         && active.addresses == attachment.addresses
         && (attachment.mac.is_none() || active.mac == attachment.mac)
-}
-
-fn peer(status: &PeerStatus, now: u64) -> PeerReport {
-    PeerReport {
-        address: status.peer.id.to_string(),
-        name: status.peer.name.clone(),
-        peer_type: match status.peer.kind {
-            PeerKind::Mesh => "node-to-node mesh",
-            PeerKind::Node => "node specific",
-            PeerKind::LocalWorkload => "local workload",
-            _ => "global",
-        }
-        .into(),
-        state: match status.state {
-            SessionState::Idle => "Idle",
-            SessionState::Connect => "Connect",
-            SessionState::Active => "Active",
-            SessionState::OpenSent => "OpenSent",
-            SessionState::OpenConfirm => "OpenConfirm",
-            SessionState::Established => "Established",
-        }
-        .into(),
-        since: status.details.state_for.map(|time| now.saturating_sub(time.as_secs())),
-        received: status.received,
-        last_error: status.last_error.clone(),
-    }
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-use calico_cmd::control::{DatastoreState, PeerReport, RouteSource};
+use calico_cmd::control::{DatastoreState, PeerDetails, PeerReport, RouteSource};
 use calico_core::resource::Metadata;
 use calico_core::time::Timestamp;
 use calico_datastore::SystemIds;
@@ -27,6 +27,7 @@ fn peer(address: &str, peer_type: &str, state: &str) -> PeerReport {
         since: Some(NOW - 60),
         received: 1,
         last_error: None,
+        details: PeerDetails::default(),
     }
 }
 

@@ -1,5 +1,6 @@
 //! What each verb does.
 
+pub(crate) mod bgp;
 pub(crate) mod change;
 pub(crate) mod convert;
 pub(crate) mod datastore;

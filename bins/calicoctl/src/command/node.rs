@@ -55,7 +55,7 @@ fn status(args: &StatusArgs, context: &mut Context<'_>) -> Result<(), Failure> {
 }
 
 /// Upstream's line first, where it is true.
-fn not_running(error: ControlError) -> Failure {
+pub(super) fn not_running(error: ControlError) -> Failure {
     let reason = chain(&error);
     if error.is_agent_away() {
         Failure::message(format_args!("Calico process is not running.\n  {reason}"))
@@ -100,7 +100,7 @@ fn family_of(peer: &PeerReport) -> Family {
 
 fn row(peer: &PeerReport, now: Timestamp) -> Vec<String> {
     let is_up = peer.state == "Established";
-    let since = peer.since.map_or_else(|| "-".to_owned(), |since| short(Timestamp::from_secs(since), now));
+    let since = peer.since.map_or_else(|| "-".to_owned(), |since| short(since, now));
     let info = match &peer.last_error {
         Some(reason) if !is_up => format!("{} {reason}", peer.state),
         _ => peer.state.clone(),
@@ -109,9 +109,10 @@ fn row(peer: &PeerReport, now: Timestamp) -> Vec<String> {
     vec![peer.address.clone(), peer.peer_type.clone(), state.to_owned(), since, info]
 }
 
-/// The time within a day, else the date, as BIRD shows it.
-fn short(since: Timestamp, now: Timestamp) -> String {
+/// The time within a day, else the date, as BIRD shows it, of seconds since 1970.
+pub(super) fn short(since: u64, now: Timestamp) -> String {
     const DAY: u64 = 24 * 60 * 60;
+    let since = Timestamp::from_secs(since);
     let text = since.rfc3339();
     let (date, time) = text.split_once('T').unwrap_or((&text, ""));
     let is_recent = now.secs().saturating_sub(since.secs()) < DAY;

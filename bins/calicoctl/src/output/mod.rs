@@ -199,6 +199,11 @@ pub(crate) fn json(value: &Value) -> String {
     serde_json::to_string_pretty(value).unwrap_or_default() + "\n"
 }
 
+/// Rows of equal length in columns; the first is the heading.
+pub(crate) fn columns_of(rows: &[Vec<String>]) -> String {
+    table::render(rows)
+}
+
 /// A value as a document; a table is the caller's to make.
 pub(crate) fn value(value: Value, form: Form) -> String {
     match form {

@@ -5,14 +5,20 @@ use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::thread::JoinHandle;
 
-use calico_cmd::control::{Answer, DatastoreState, NodeStatus, PeerReport, Reply, Request, Success};
+use calico_cmd::control::{Answer, DatastoreState, NodeStatus, PeerDetails, PeerReport, Reply, Request, Success};
 
 use crate::common::Cluster;
 
 /// The clock of [`Cluster`] stands at 2026-01-02T03:04:05Z.
-const NOW: u64 = 1_767_323_045;
+pub(crate) const NOW: u64 = 1_767_323_045;
 
-fn peer(address: &str, peer_type: &str, state: &str, since: Option<u64>, last_error: Option<&str>) -> PeerReport {
+pub(crate) fn peer(
+    address: &str,
+    peer_type: &str,
+    state: &str,
+    since: Option<u64>,
+    last_error: Option<&str>,
+) -> PeerReport {
     PeerReport {
         address: address.into(),
         name: "b".into(),
@@ -21,10 +27,11 @@ fn peer(address: &str, peer_type: &str, state: &str, since: Option<u64>, last_er
         since,
         received: 1,
         last_error: last_error.map(str::to_owned),
+        details: PeerDetails::default(),
     }
 }
 
-fn agent(bgp_backend: Option<&str>, bgp: Vec<PeerReport>) -> NodeStatus {
+pub(crate) fn agent(bgp_backend: Option<&str>, bgp: Vec<PeerReport>) -> NodeStatus {
     NodeStatus {
         node: "a".into(),
         version: "0.1.0".into(),
@@ -49,24 +56,29 @@ fn agent(bgp_backend: Option<&str>, bgp: Vec<PeerReport>) -> NodeStatus {
     }
 }
 
-/// An agent that answers one question.
-fn serve(path: &Path, status: NodeStatus) -> JoinHandle<()> {
+/// An agent that gives these answers, in order, on one connection.
+pub(crate) fn serve(path: &Path, answers: Vec<Success>) -> JoinHandle<Vec<Request>> {
     let listener = UnixListener::bind(path).unwrap();
     std::thread::spawn(move || {
         let (stream, _) = listener.accept().unwrap();
-        let mut line = String::new();
-        BufReader::new(&stream).read_line(&mut line).unwrap();
-        let request: Request = serde_json::from_str(&line).unwrap();
-        let answer = Answer::Ok(Success::Status(Box::new(status)));
-        let reply = Reply { v: request.v, id: request.id, answer };
-        writeln!(&stream, "{}", serde_json::to_string(&reply).unwrap()).unwrap();
+        let mut reader = BufReader::new(&stream);
+        let mut asked = Vec::new();
+        for answer in answers {
+            let mut line = String::new();
+            reader.read_line(&mut line).unwrap();
+            let request: Request = serde_json::from_str(&line).unwrap();
+            let reply = Reply { v: request.v, id: request.id, answer: Answer::Ok(answer) };
+            writeln!(&stream, "{}", serde_json::to_string(&reply).unwrap()).unwrap();
+            asked.push(request);
+        }
+        asked
     })
 }
 
 fn asked(status: NodeStatus, options: &str) -> String {
     let folder = tempfile::tempdir().unwrap();
     let socket = folder.path().join("agent.sock");
-    let agent = serve(&socket, status);
+    let agent = serve(&socket, vec![Success::Status(Box::new(status))]);
     let told = Cluster::new().done(&format!("node status --control-socket {} {options}", socket.display()), "");
     agent.join().unwrap();
     told
