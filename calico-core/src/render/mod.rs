@@ -20,7 +20,7 @@
 //! | Behind it | Hooks and priorities | There while |
 //! |---|---|---|
 //! | host endpoints, `hosts` | prerouting -300, -299, -150; input 2; forward 2, 3; output -300, -299, 0; postrouting -150 | there is one; the early ones while a policy wants them |
-//! | limits and marks, `qos` | forward -1, 5; input -1 | a workload has one |
+//! | limits and marks, `qos` | forward -1, 5, 6; input -1, 3 | a workload has one |
 //! | service loops, `network` | forward 4 | a service's range is known |
 //! | masquerade, `network` | postrouting 110 (nat) | a pool wants it |
 //! | floating addresses, `floating` | prerouting and output -99, postrouting 109 (nat) | a workload has one |

@@ -1,16 +1,19 @@
 //! Limits on a workload's packets and connections, and the mark of its packets, and of a host endpoint's, that leave the cluster.
 //!
 //! ```text
-//! forward -1, input -1   limits-…   iifname vmap @limits-from {interface: jump limits-out/…}; oifname vmap @limits-to
-//!                        limits-out/…   packets over the rate drop; jump connections-out/…
-//! forward  5             dscp       iifname vmap @dscp {interface: goto dscp-…}
-//! postrouting -149       dscp-hosts saddr vmap @dscp-hosts {address: goto dscp-…}
+//! forward -1, input -1   limits-…       iifname vmap @limits-from {interface: jump limits-out/…}; oifname vmap @limits-to
+//! forward  5             dscp           iifname vmap @dscp {interface: goto dscp-…}
+//! forward  6, input  3   connections-…  iifname vmap @connections-from {interface: jump connections-out/…}; oifname vmap @connections-to
+//! postrouting -149       dscp-hosts     saddr vmap @dscp-hosts {address: goto dscp-…}
 //! ```
 //!
-//! What a limit has counted is kept by the kernel with its rule, so each endpoint that is limited has a chain of its own (the only kind
-//! of chain that is an endpoint's), which no change of policy rewrites, and connections are counted in one that no change of another limit does.
-//! Packets are counted before all else, those of established connections too; connections by their first packet. A hook costs a look-up only while any endpoint is limited. What the host itself sends to
-//! a workload is not limited (upstream polices nothing there either).
+//! What a limit has counted is kept by the kernel with its rule, so each limit has a chain of its own (the only kind of chain that is an
+//! endpoint's), which no change of policy, nor of another limit, rewrites. A hook costs a look-up only while any endpoint has such a limit.
+//! What the host itself sends to a workload is not limited (upstream polices nothing there either).
+//!
+//! Packets are counted before all else, those of established connections too, but not neighbour discovery: a workload over its limit would
+//! lose its gateway, and the host the way to it. Connections are counted by their first packet, and behind all policy. In front of it, where
+//! upstream counts, those that policy denies take places of those that it allows, until the kernel notices that nothing came of them.
 //!
 //! A workload's packets are told by its interface, a host endpoint's by its expected addresses (upstream's rule), before they are translated.
 
@@ -22,6 +25,7 @@ use core::net::IpAddr;
 
 use super::names::{Direction, connections_chain, limits_chain};
 use super::network::POOLS;
+use super::skeleton::neighbor_discovery;
 use super::words::{base, family_set, lookup, protocol};
 use crate::calc::event::ActiveEndpoint;
 use crate::net::Family;
@@ -35,6 +39,10 @@ use crate::table::{
 const LIMITS_FROM: &str = "limits-from";
 /// Map from interface to the limits on what its workload receives.
 const LIMITS_TO: &str = "limits-to";
+/// Map from interface to the limit on connections that its workload makes.
+const CONNECTIONS_FROM: &str = "connections-from";
+/// Map from interface to the limit on connections that others make to its workload.
+const CONNECTIONS_TO: &str = "connections-to";
 /// Map from interface to what marks its workload's packets. An address may be several workloads', an interface is one's.
 const DSCP: &str = "dscp";
 /// Maps from addresses of host endpoints to what marks their packets, less the family.
@@ -47,7 +55,11 @@ pub(super) fn declarations() -> Vec<SetDecl> {
     let map = |name| SetDecl::new(SetName::composed(name), vec![FieldType::Interface], SetKind::VerdictMap);
     let hosts =
         |family| SetDecl::new(family_set(DSCP_HOSTS, family), vec![FieldType::Addr(family)], SetKind::VerdictMap);
-    [LIMITS_FROM, LIMITS_TO, DSCP].map(map).into_iter().chain(FAMILIES.map(hosts)).collect()
+    [LIMITS_FROM, LIMITS_TO, CONNECTIONS_FROM, CONNECTIONS_TO, DSCP]
+        .map(map)
+        .into_iter()
+        .chain(FAMILIES.map(hosts))
+        .collect()
 }
 
 /// What marks packets of a host endpoint; the chains of all are equal.
@@ -75,26 +87,24 @@ pub(super) fn host_element(address: IpAddr, value: u8) -> (SetName, Element) {
 pub(super) fn parts(endpoint: &ActiveEndpoint) -> (Vec<(SetName, Element)>, Vec<Chain>) {
     let Some(controls) = endpoint.qos.as_deref() else { return Default::default() };
     let (mut elements, mut chains) = (Vec::new(), Vec::new());
-    for (map, direction) in [(LIMITS_FROM, Direction::Egress), (LIMITS_TO, Direction::Ingress)] {
-        let (rate, most) = limits(controls, direction);
-        let counted = connections_chain(endpoint.interface, direction);
-        let count = most.as_ref().map(|_| Rule { verdict: Some(Verdict::Jump(counted.clone())), ..Rule::default() });
-        let rules: Vec<Rule> = rate.into_iter().chain(count).collect();
-        if !rules.is_empty() {
-            let name = limits_chain(endpoint.interface, direction);
-            let key = vec![Datum::Interface(endpoint.interface)].into_boxed_slice();
-            elements.push((SetName::composed(map), Element::verdict(key, Verdict::Jump(name.clone()))));
-            chains.extend(most.map(|rule| Chain { name: counted, base: None, rules: vec![rule] }));
-            chains.push(Chain { name, base: None, rules });
+    let key = || vec![Datum::Interface(endpoint.interface)].into_boxed_slice();
+    let mut limit = |map: &str, name: ChainName, rule: Option<Rule>, hooks: fn() -> [Chain; 2]| {
+        if let Some(rule) = rule {
+            elements.push((SetName::composed(map), Element::verdict(key(), Verdict::Jump(name.clone()))));
+            chains.push(Chain { name, base: None, rules: vec![rule] });
+            chains.extend(hooks());
         }
-    }
-    if !chains.is_empty() {
-        chains.extend(limit_hooks());
+    };
+    for (packets, connections, direction) in
+        [(LIMITS_FROM, CONNECTIONS_FROM, Direction::Egress), (LIMITS_TO, CONNECTIONS_TO, Direction::Ingress)]
+    {
+        let (rate, most) = limits(controls, direction);
+        limit(packets, limits_chain(endpoint.interface, direction), rate, packet_hooks);
+        limit(connections, connections_chain(endpoint.interface, direction), most, connection_hooks);
     }
     if let Some(dscp) = controls.dscp {
         let name = dscp_chain_name(dscp.value());
-        let key = vec![Datum::Interface(endpoint.interface)].into_boxed_slice();
-        elements.push((SetName::composed(DSCP), Element::verdict(key, Verdict::Goto(name))));
+        elements.push((SetName::composed(DSCP), Element::verdict(key(), Verdict::Goto(name))));
         chains.extend([dscp_hook(), dscp_chain(dscp.value())]);
     }
     (elements, chains)
@@ -125,11 +135,17 @@ fn limits(controls: &QosControls, direction: Direction) -> (Option<Rule>, Option
     (rate, most)
 }
 
-fn limit_hooks() -> [Chain; 2] {
+fn packet_hooks() -> [Chain; 2] {
     let (from, to) = (lookup(Field::IifName, LIMITS_FROM), lookup(Field::OifName, LIMITS_TO));
+    let input = neighbor_discovery(None).chain([from.clone()]).collect();
+    [base("limits-forward", Hook::Forward, -1, vec![from, to]), base("limits-input", Hook::Input, -1, input)]
+}
+
+fn connection_hooks() -> [Chain; 2] {
+    let (from, to) = (lookup(Field::IifName, CONNECTIONS_FROM), lookup(Field::OifName, CONNECTIONS_TO));
     [
-        base("limits-forward", Hook::Forward, -1, vec![from.clone(), to]),
-        base("limits-input", Hook::Input, -1, vec![from]),
+        base("connections-forward", Hook::Forward, 6, vec![from.clone(), to]),
+        base("connections-input", Hook::Input, 3, vec![from]),
     ]
 }
 

@@ -106,7 +106,7 @@ fn conntrack(config: &RenderConfig) -> Vec<Rule> {
 }
 
 /// Whatever else is dropped, it is heard.
-fn neighbor_discovery(condition: Option<Match>) -> impl Iterator<Item = Rule> {
+pub(super) fn neighbor_discovery(condition: Option<Match>) -> impl Iterator<Item = Rule> {
     WORKLOAD_DISCOVERY.into_iter().map(move |icmp_type| {
         let icmp = Match::Icmp { family: Family::V6, icmp_type, code: None, negated: false };
         accept(condition.clone().into_iter().chain([icmp]).collect())

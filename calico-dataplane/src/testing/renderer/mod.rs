@@ -88,6 +88,8 @@ impl Subject<'_> {
 }
 
 #[cfg(test)]
+mod limits;
+#[cfg(test)]
 mod parts;
 #[cfg(test)]
 mod segments;
