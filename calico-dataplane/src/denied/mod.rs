@@ -15,9 +15,11 @@
 //!   protocols nobody knows what a beginning is: for the same time, what comes back is looked for, ever less often, and ended.
 
 mod phase;
+mod room;
 #[cfg(test)]
 mod tests;
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -348,6 +350,19 @@ impl DeniedConnections {
         }
     }
 
+    fn make_room(&mut self, first: &mut Vec<Connection>) {
+        if self.watched.len() + first.len() <= MOST_WATCHED {
+            return;
+        }
+        let mut former: Vec<(Duration, Flow)> = self.watched.iter().map(|(flow, ended)| (ended.at, *flow)).collect();
+        former.sort_unstable_by_key(|(at, _)| Reverse(*at));
+        let former: Vec<Flow> = former.into_iter().map(|(_, flow)| flow).collect();
+        let new: Vec<Flow> = first.iter().map(|connection| connection.reply).collect();
+        let out = room::too_many(&new, &former, MOST_WATCHED);
+        first.retain(|connection| !out.contains(&connection.reply));
+        self.forget(former.into_iter().filter(|flow| out.contains(flow)).collect());
+    }
+
     fn end(&mut self, judging: Judging, now: Duration) -> Option<Work> {
         let Judging { doubt, tracking, mut denied, children, .. } = judging;
         let masters: HashSet<Flow> = denied.iter().map(|tracked| tracked.connection.original).collect();
@@ -361,10 +376,11 @@ impl DeniedConnections {
         let names: Vec<TrackedName> = denied.iter().map(|tracked| tracked.name.clone()).collect();
         // Without those that had come back. Alone, each is what policy says of itself.
         let first = denied.into_iter().map(|tracked| Connection { master: None, ..tracked.connection });
-        let first: Vec<Connection> = first.filter(|one| !self.watched.contains_key(&one.original)).collect();
+        let mut first: Vec<Connection> = first.filter(|one| !self.watched.contains_key(&one.original)).collect();
+        self.make_room(&mut first);
         let watched = Arc::make_mut(&mut self.watched);
         let (mut is_new, mut ended) = (false, Vec::new());
-        for connection in first.into_iter().take(MOST_WATCHED.saturating_sub(watched.len())) {
+        for connection in first {
             if watched.insert(connection.reply, Ended { connection, at: now }).is_none() {
                 is_new = true;
                 ended.extend(Some(connection.reply).filter(|flow| flow.protocol == TCP));

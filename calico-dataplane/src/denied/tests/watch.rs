@@ -81,6 +81,14 @@ fn more_than_can_be_watched_end_all_the_same() {
     host.allow(&[80]);
     host.work();
     assert_eq!((host.kernel.tracked().len(), host.barred.len()), (0, MOST_WATCHED));
+    // Those who come later are not let off because of them.
+    host.wait(Duration::from_secs(60));
+    let later = to_port(1, 80);
+    host.kernel.track(later);
+    host.allow(&[82]);
+    host.work();
+    assert_eq!((host.kernel.tracked().len(), host.barred.len()), (0, MOST_WATCHED));
+    assert!(host.barred.contains(&later.reply));
 }
 
 /// How often does not depend on those that ended before.
