@@ -387,8 +387,26 @@ fn what_is_no_end_says_what_is() {
     ];
     let run = of("policy explain --from hep/one --to hep/two:80", &town(&[&hosts[0], &hosts[1]]));
     assert!(run.stdout.contains("both ends are the host n1 itself"), "{run:?}");
+    let closed = policy("closed", "{selector: has(role), types: [Egress]}");
+    let run = of("policy explain --from hep/one --to 127.0.0.1:80", &town(&[&hosts[0], &closed]));
+    assert!(run.stdout.contains("both ends are the host n1 itself"), "{run:?}");
+    let run = of("policy explain --from hep/one --to 192.0.2.1:80", &town(&[&hosts[0], &closed]));
+    assert!(run.stdout.contains("denied") && !run.stdout.contains("itself"), "{run:?}");
     let run = of("policy explain --from 172.16.0.1 --to 172.16.0.2:80", &town(&[]));
     assert!(run.stdout.contains("no policy is asked: n1, n2 has no host endpoint for it"), "{run:?}");
+}
+
+/// Who reaches a floating address is decided by policy of the workload that it leads to.
+#[test]
+fn a_floating_address_names_its_workload() {
+    let floats = "apiVersion: projectcalico.org/v3\nkind: WorkloadEndpoint\nmetadata: {namespace: town}\n\
+                  spec: {node: n1, orchestrator: k8s, pod: q, endpoint: eth0, interfaceName: cali9, ipNetworks: [10.0.0.9/32], \
+                  ipNATs: [{internalIP: 10.0.0.9, externalIP: 203.0.113.7}]}\n";
+    let run = of("policy explain --from 192.0.2.1 --to 203.0.113.7:80", &town(&[floats]));
+    assert!(run.stdout.contains("203.0.113.7 is a floating address of town/q"), "{run:?}");
+    assert!(!run.stdout.contains("no policy of this cluster"), "{run:?}");
+    let run = of("policy explain --from 192.0.2.1 --to 203.0.113.8:80", &town(&[floats]));
+    assert!(run.stdout.contains("no policy of this cluster") && !run.stdout.contains("floating"), "{run:?}");
 }
 
 /// Clusters that somebody grew at random: what a comparison says comes true, flow by flow, and what it does not say stays as it is.

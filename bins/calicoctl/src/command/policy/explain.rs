@@ -87,7 +87,8 @@ pub(super) async fn explain(
 ) -> Result<(), Failure> {
     let model = super::model(&args.files, &args.felix, &args.options, config, context).await?;
     let from = model.names.resolve("--from", &args.from)?;
-    let to = model.names.resolve("--to", &args.to)?;
+    let mut to = model.names.resolve("--to", &args.to)?;
+    to.party = home(&from.party, to.party);
     if from.port.is_some() {
         return Err(Failure::Usage("--from takes no port: give --source-port".into()));
     }
@@ -120,17 +121,31 @@ pub(super) async fn explain(
     Ok(())
 }
 
+/// A host's loopback addresses are its own.
+fn home(from: &Party, to: Party) -> Party {
+    match (from, to) {
+        (Party::HostEndpoint { node, .. } | Party::Host { node, .. }, Party::Outside(address))
+            if address.is_loopback() =>
+        {
+            Party::Host { node: node.clone(), address }
+        }
+        (_, to) => to,
+    }
+}
+
 /// Why nobody was asked.
 fn unseen(model: &Model, from: &Party, to: &Party, answer: &Answer) -> Option<String> {
     if !answer.ends.is_empty() {
         return None;
     }
+    let is_floating = |to: &Party| to.addresses().iter().any(|address| model.names.floating.contains_key(address));
     Some(match (from.node(), to.node()) {
         (Some(one), Some(other)) if one == other => {
             format!(
                 "no policy is asked: both ends are the host {one} itself, and what stays on a host meets no host endpoint"
             )
         }
+        (None, None) if is_floating(to) => return None,
         (None, None) => "no policy of this cluster sees this flow: neither end is an endpoint that it knows".into(),
         (one, other) => {
             let hosts: BTreeSet<&str> =

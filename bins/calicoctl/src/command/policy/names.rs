@@ -26,6 +26,8 @@ pub(super) struct Names {
     /// Names of host endpoints by the addresses that they expect.
     pub(super) expected: HashMap<IpAddr, Vec<String>>,
     pub(super) hosts: HashMap<IpAddr, String>,
+    /// Workloads by floating addresses that they ask for.
+    pub(super) floating: HashMap<IpAddr, BTreeSet<ResourceKey>>,
     /// Services of which addresses are known: policy sees those alone.
     pub(super) services: BTreeSet<(String, String)>,
 }
@@ -139,6 +141,9 @@ impl Names {
                     let addresses: Vec<IpAddr> = spec.addresses().map(|net| net.address()).collect();
                     for address in &addresses {
                         names.by_address.entry(*address).or_default().push(key.clone());
+                    }
+                    for outside in spec.ip_nats.iter().filter_map(|nat| nat.external_ip.parse().ok()) {
+                        names.floating.entry(outside).or_default().insert(key.clone());
                     }
                     names.workloads.insert(
                         key.clone(),

@@ -75,7 +75,7 @@ impl Names {
                 party: Party::Outside(address),
                 name: address.to_string(),
                 port,
-                remarks: Vec::new(),
+                remarks: self.floats(address).into_iter().collect(),
             });
         };
         let mut remarks = Vec::new();
@@ -87,6 +87,16 @@ impl Names {
         }
         let party = Party::Workload { key: (*key).clone(), node: workload.node.clone(), addresses: vec![address] };
         Meant { party, name, port, remarks }
+    }
+
+    /// Whose floating address it is. Whether hosts carry those out is a setting of each.
+    fn floats(&self, address: IpAddr) -> Option<String> {
+        let owners: Vec<_> = self.floating.get(&address)?.iter().map(|key| self.name(key)).collect();
+        let owners = owners.join(" and of ");
+        Some(format!(
+            "{address} is a floating address of {owners}: hosts with FELIX_FLOATINGIPS translate it to the workload's own before policy of \
+             the workload is asked; ask for the workload"
+        ))
     }
 
     /// An address of a host endpoint, or of a host without.
