@@ -68,6 +68,11 @@ pub(super) fn limits_chain(interface: InterfaceName, direction: Direction) -> Ch
     limited(&format!("limits-{}/", direction.short()), interface.as_str())
 }
 
+/// `discovery-out/cali12345`.
+pub(super) fn discovery_chain(interface: InterfaceName) -> ChainName {
+    limited("discovery-out/", interface.as_str())
+}
+
 /// `connections-in/cali12345`.
 pub(super) fn connections_chain(interface: InterfaceName, direction: Direction) -> ChainName {
     limited(&format!("connections-{}/", direction.short()), interface.as_str())

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! forward -1, input -1   limits-…       iifname vmap @limits-from {interface: jump limits-out/…}; oifname vmap @limits-to
+//!             input -1   limits-…       neighbour discovery: iifname vmap @limits-discovery-from
 //! forward  5             dscp           iifname vmap @dscp {interface: goto dscp-…}
 //! forward  6, input  3   connections-…  iifname vmap @connections-from {interface: jump connections-out/…}; oifname vmap @connections-to
 //! postrouting -149       dscp-hosts     saddr vmap @dscp-hosts {address: goto dscp-…}
@@ -11,9 +12,10 @@
 //! endpoint's), which no change of policy, nor of another limit, rewrites. A hook costs a look-up only while any endpoint has such a limit.
 //! What the host itself sends to a workload is not limited (upstream polices nothing there either).
 //!
-//! Packets are counted before all else, those of established connections too, but not neighbour discovery: a workload over its limit would
-//! lose its gateway, and the host the way to it. Connections are counted by their first packet, and behind all policy. In front of it, where
-//! upstream counts, those that policy denies take places of those that it allows, until the kernel notices that nothing came of them.
+//! Packets are counted before all else, those of established connections too. Neighbour discovery is counted apart, to the same rate: among the
+//! others, a workload over its limit would lose its gateway, and the host the way to it. Connections are counted by their first packet, and
+//! behind all policy. In front of it, where upstream counts, those that policy denies take places of those that it allows, until the kernel
+//! notices that nothing came of them.
 //!
 //! A workload's packets are told by its interface, a host endpoint's by its expected addresses (upstream's rule), before they are translated.
 
@@ -23,10 +25,10 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::net::IpAddr;
 
-use super::names::{Direction, connections_chain, limits_chain};
+use super::names::{Direction, connections_chain, discovery_chain, limits_chain};
 use super::network::POOLS;
 use super::skeleton::neighbor_discovery;
-use super::words::{base, family_set, lookup, protocol};
+use super::words::{base, chain, family_set, lookup, protocol};
 use crate::calc::event::ActiveEndpoint;
 use crate::net::Family;
 use crate::resource::QosControls;
@@ -39,6 +41,10 @@ use crate::table::{
 const LIMITS_FROM: &str = "limits-from";
 /// Map from interface to the limits on what its workload receives.
 const LIMITS_TO: &str = "limits-to";
+/// Chain that asks [`DISCOVERY_FROM`].
+const DISCOVERY: &str = "limits-discovery";
+/// Map from interface to the limit on neighbour discovery that its workload sends.
+const DISCOVERY_FROM: &str = "limits-discovery-from";
 /// Map from interface to the limit on connections that its workload makes.
 const CONNECTIONS_FROM: &str = "connections-from";
 /// Map from interface to the limit on connections that others make to its workload.
@@ -55,7 +61,7 @@ pub(super) fn declarations() -> Vec<SetDecl> {
     let map = |name| SetDecl::new(SetName::composed(name), vec![FieldType::Interface], SetKind::VerdictMap);
     let hosts =
         |family| SetDecl::new(family_set(DSCP_HOSTS, family), vec![FieldType::Addr(family)], SetKind::VerdictMap);
-    [LIMITS_FROM, LIMITS_TO, CONNECTIONS_FROM, CONNECTIONS_TO, DSCP]
+    [LIMITS_FROM, LIMITS_TO, DISCOVERY_FROM, CONNECTIONS_FROM, CONNECTIONS_TO, DSCP]
         .map(map)
         .into_iter()
         .chain(FAMILIES.map(hosts))
@@ -88,7 +94,7 @@ pub(super) fn parts(endpoint: &ActiveEndpoint) -> (Vec<(SetName, Element)>, Vec<
     let Some(controls) = endpoint.qos.as_deref() else { return Default::default() };
     let (mut elements, mut chains) = (Vec::new(), Vec::new());
     let key = || vec![Datum::Interface(endpoint.interface)].into_boxed_slice();
-    let mut limit = |map: &str, name: ChainName, rule: Option<Rule>, hooks: fn() -> [Chain; 2]| {
+    let mut limit = |map: &str, name: ChainName, rule: Option<Rule>, hooks: fn() -> Vec<Chain>| {
         if let Some(rule) = rule {
             elements.push((SetName::composed(map), Element::verdict(key(), Verdict::Jump(name.clone()))));
             chains.push(Chain { name, base: None, rules: vec![rule] });
@@ -99,6 +105,9 @@ pub(super) fn parts(endpoint: &ActiveEndpoint) -> (Vec<(SetName, Element)>, Vec<
         [(LIMITS_FROM, CONNECTIONS_FROM, Direction::Egress), (LIMITS_TO, CONNECTIONS_TO, Direction::Ingress)]
     {
         let (rate, most) = limits(controls, direction);
+        if direction == Direction::Egress {
+            limit(DISCOVERY_FROM, discovery_chain(endpoint.interface), rate.clone(), packet_hooks);
+        }
         limit(packets, limits_chain(endpoint.interface, direction), rate, packet_hooks);
         limit(connections, connections_chain(endpoint.interface, direction), most, connection_hooks);
     }
@@ -135,15 +144,20 @@ fn limits(controls: &QosControls, direction: Direction) -> (Option<Rule>, Option
     (rate, most)
 }
 
-fn packet_hooks() -> [Chain; 2] {
+fn packet_hooks() -> Vec<Chain> {
     let (from, to) = (lookup(Field::IifName, LIMITS_FROM), lookup(Field::OifName, LIMITS_TO));
-    let input = neighbor_discovery(None).chain([from.clone()]).collect();
-    [base("limits-forward", Hook::Forward, -1, vec![from, to]), base("limits-input", Hook::Input, -1, input)]
+    let apart = |rule: Rule| Rule { verdict: Some(Verdict::Goto(ChainName::composed(DISCOVERY))), ..rule };
+    let input = neighbor_discovery(None).map(apart).chain([from.clone()]).collect();
+    vec![
+        chain(DISCOVERY, vec![lookup(Field::IifName, DISCOVERY_FROM)]),
+        base("limits-forward", Hook::Forward, -1, vec![from, to]),
+        base("limits-input", Hook::Input, -1, input),
+    ]
 }
 
-fn connection_hooks() -> [Chain; 2] {
+fn connection_hooks() -> Vec<Chain> {
     let (from, to) = (lookup(Field::IifName, CONNECTIONS_FROM), lookup(Field::OifName, CONNECTIONS_TO));
-    [
+    vec![
         base("connections-forward", Hook::Forward, 6, vec![from.clone(), to]),
         base("connections-input", Hook::Input, 3, vec![from]),
     ]

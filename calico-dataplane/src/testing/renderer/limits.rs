@@ -1,6 +1,7 @@
 //! What limits of the standard renderer count, and what not.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use calico_core::calc::event::{
     ActiveEndpoint, ActiveEntity, ActiveRule, ActiveRules, EndpointId, Event, ProfileId, Stack,
@@ -86,22 +87,26 @@ fn connections_that_policy_denies_take_no_places() {
     }
 }
 
-/// Without, a workload over its limit would lose its gateway, and the host the way to it.
+/// Among the others, a workload over its limit would lose its gateway, and the host the way to it.
 #[test]
 fn neighbours_are_found_over_the_limit() {
     let ruleset =
         limited(QosControls { egress_packet_rate: Some(1), egress_packet_burst: Some(1), ..QosControls::default() });
     let mut host = Surroundings::default();
-    let mut sends = |hook, flow| {
-        ruleset.evaluate_in(&[hook], Packet { iif: Some(interface()), ..Packet::new(flow) }, &mut host).decision
+    let sends = |hook, flow, host: &mut Surroundings| {
+        ruleset.evaluate_in(&[hook], Packet { iif: Some(interface()), ..Packet::new(flow) }, host).decision
     };
     let data = flow(true, 1, OPEN);
-    let discovery =
-        |icmp_type| Flow { protocol: ICMPV6, source_port: 0, destination_port: 0, icmp: Some((icmp_type, 0)), ..data };
-    assert_eq!(sends(Hook::Input, discovery(135)), Decision::Allow);
-    assert_eq!(sends(Hook::Forward, data), Decision::Allow, "what finds neighbours is not counted");
-    assert_eq!(sends(Hook::Forward, data), Decision::Deny);
+    let discovery = |icmp_type| {
+        let icmp = Some((icmp_type, 0));
+        Flow { protocol: ICMPV6, source_port: 0, destination_port: 0, icmp, ..data }
+    };
     for icmp_type in [133, 135, 136] {
-        assert_eq!(sends(Hook::Input, discovery(icmp_type)), Decision::Allow, "type {icmp_type}");
+        assert_eq!(sends(Hook::Forward, data, &mut host), Decision::Allow);
+        assert_eq!(sends(Hook::Forward, data, &mut host), Decision::Deny);
+        let sent = || discovery(icmp_type);
+        assert_eq!(sends(Hook::Input, sent(), &mut host), Decision::Allow, "type {icmp_type} has room of its own");
+        assert_eq!(sends(Hook::Input, sent(), &mut host), Decision::Deny, "as much as all else");
+        host.advance(Duration::from_secs(1));
     }
 }
