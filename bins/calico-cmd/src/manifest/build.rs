@@ -35,7 +35,10 @@ type Node = (Value, Marked);
 pub(super) fn documents(text: &str) -> Result<Vec<Node>, BuildError> {
     let mut builder = Builder { documents: Vec::new(), open: Vec::new(), anchors: HashMap::new(), copied: 0 };
     if text.len() > MAX_BYTES {
-        return Err(builder.error(Position { line: 1, column: 1 }, format!("larger than {MAX_BYTES} bytes")));
+        return Err(builder.error(
+            Position { line: 1, column: 1 },
+            format!("larger than {MAX_BYTES} bytes: split it into several files, which -f takes as a directory"),
+        ));
     }
     let mut parser = Parser::new_from_str(text.strip_prefix('\u{feff}').unwrap_or(text));
     while let Some(event) = parser.next_event() {
