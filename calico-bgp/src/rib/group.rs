@@ -283,12 +283,14 @@ impl Group {
     pub(crate) fn collect(&mut self, prefixes: &mut Vec<PrefixId>) {
         let knows_all = |member: &Member| member.cursor >= self.head;
         let garbage = self.log.len().saturating_sub(self.entries.len()).saturating_add(self.nothings);
-        let is_due = garbage > self.tolerated.max(GARBAGE) && garbage.saturating_mul(2) > self.log.len();
+        // A walk over everything is paid by what it frees.
+        let is_worth_it = garbage.saturating_mul(2) > self.log.len();
+        let is_much = garbage > self.tolerated.max(GARBAGE);
         let at_rest = (garbage > 0 || !self.chunks.is_empty()) && self.members.values().all(knows_all);
         if at_rest {
             self.chunks = Vec::new();
         }
-        if garbage == 0 || !(is_due || (at_rest && (self.nothings > 0 || garbage > GARBAGE))) {
+        if !is_worth_it || !(at_rest || is_much) {
             return;
         }
         let waiting = Waiting::of(self);
