@@ -3,6 +3,7 @@
 //! ```text
 //! cargo run --release -p calico-bgp --features testing --example rib_speed -- 100000 20
 //! ```
+#![expect(clippy::disallowed_methods, reason = "a stopwatch needs a clock")]
 
 #![expect(clippy::disallowed_methods, reason = "it measures time; the RIB does not ask for it")]
 

@@ -114,9 +114,8 @@ impl Ear {
                     match refresh.kind {
                         RefreshKind::Begin => self.stale.extend(self.routes.keys().filter(of_it)),
                         RefreshKind::End => {
-                            for nlri in self.stale.iter().filter(of_it) {
-                                panic!("{nlri:?} was not said again");
-                            }
+                            let missing = self.stale.iter().find(of_it);
+                            assert_eq!(missing, None, "it was not said again");
                         }
                         RefreshKind::Request => panic!("nobody asks"),
                     }

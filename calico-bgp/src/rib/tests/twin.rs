@@ -413,7 +413,7 @@ impl Pair {
         let family = self.one(&[Family::V4, Family::V6]);
         let peer = self.twin.peers.get_mut(&index).unwrap();
         let of_it = |nlri: &Nlri| nlri.prefix.family() == family;
-        if peer.is_up || self.random.next() % 2 == 0 {
+        if peer.is_up || self.random.next().is_multiple_of(2) {
             self.bench.rib.sweep(index, family);
             peer.said.retain(|nlri, said| !(of_it(nlri) && said.is_stale));
         } else {
