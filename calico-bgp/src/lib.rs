@@ -19,7 +19,8 @@
 //!                             wire (messages, RFC 7606)
 //! ```
 //!
-//! Scope: IPv4 and IPv6 unicast, in one session or two; internal and external sessions, route reflection, filters, export policy,
+//! Scope: sessions with all that [`SessionParameters`](calico_core::bgp::SessionParameters) say, over IPv4, IPv6 and link-local addresses,
+//! peers by range, changes by difference; IPv4 and IPv6 unicast, in one session or two; internal and external sessions, route reflection, filters, export policy,
 //! communities, roles, several paths to one prefix (in both directions), route refresh with its markers, graceful restart in both roles and
 //! its long-lived form. What was received is kept as it came, so that another filter needs no refresh; [`Speaker::explain`] says for a
 //! prefix what became of each path and why each peer hears of it or does not.
@@ -28,6 +29,10 @@
 //! | From | What | Why |
 //! |---|---|---|
 //! | RFC 4724 4.2 | routes that are stale when the peer restarts a second time stay, up to the first restart's deadline | an agent killed twice in a row must not cut off its pods |
+//! | RFC 4724 4.2 | routes of a peer that is back are kept for at most 360 s, and never beyond what the first loss allows | a peer that never finishes must not keep them for ever |
+//! | RFC 8538 | is offered only if the configuration says so | a host that is dead must not be sent packets for the restart time beyond the hold time |
+//! | RFC 9234 4.2 | a peer that tells no role is taken | strict mode is nobody's wish yet |
+//! | RFC 9494 4.2 | the long-lived time is the lower of the peer's and the configured one; none is kept without the latter | who runs this host knows for how long a last resort is one |
 //! | RFC 4724 4.1 | own prefixes are announced and learned routes reported at once; only the end-of-RIB and the removal of old routes wait | neither can do harm, and a host that is down must not delay a mesh |
 //! | RFC 4271 6.8 | a session Established for less than two seconds still takes part in collision resolution | both ends come to the same answer |
 //! | RFC 7606 3 | wrong flags of AS4_PATH, AS4_AGGREGATOR and AIGP discard the attribute, too | nothing that is sent on depends on them |
@@ -36,6 +41,7 @@
 //! | RFC 4271 8 | the retry timer starts at half a second | a mesh converges as fast as its slowest pair |
 //! | RFC 4271 9.2.1.1 | no pause between two announcements of one prefix | what changes while a peer reads is said once anyway |
 //! | RFC 4271 9.1.2 | next hops are resolved by the kernel, so that their cost decides nothing | the agent does not read the kernel's routes |
+//! | RFC 5082 | everything is sent with a TTL of 255, on external sessions, too | either end may ask for TTL security, and upstream's sessions are all multihop |
 //! | upstream | hold time 90 s instead of BIRD's 240 s | a dead host blackholes its pods for as long |
 //! | upstream | both ends of a mesh session connect; one has a head start | either end may be the one that restarts |
 //!

@@ -26,12 +26,10 @@
 //! | RFC 5880 6.8.1 | when the detection time passes, not only bfd.RemoteDiscr is forgotten | the interval of a peer that is gone must not keep this end from calling its successor |
 //! | RFC 5880 6.8.4 | authentication, echo and own demand mode are absent | the hop limit protects single-hop sessions; nobody asked for the others |
 //!
-//! **How a BGP speaker is to use it.** The machine is not wired to [`Speaker`](crate::Speaker) here. The seam that is wanted is one
-//! method, `Speaker::handle_bfd(now, peer, up)`: `Down` whose [`Loss::is_failure`] closes the peer's connections as a transport loss
-//! and leaves NOTIFICATION Cease/10 (BFD Down, RFC 9384) as last words; its routes go at once, unless graceful restart is agreed and the other
-//! end's BFD was not `control_plane_independent` (RFC 5882 section 4.3: then the peer may just be restarting, and its routes become
-//! stale). A loss that is no failure changes nothing. `Up` cuts the wait for the next attempt to connect short. BGP need not wait for
-//! BFD to come up: a peer without BFD would never be reached.
+//! What a BGP speaker makes of it is in [`Speaker::handle_bfd`](crate::Speaker::handle_bfd): a loss that [is a failure](Loss::is_failure) ends
+//! the session with Cease/10 (RFC 9384); its routes go at once, unless graceful restart is agreed and the other end's BFD was not
+//! `control_plane_independent` (RFC 5882 section 4.3: then the peer may just be restarting, and its routes become stale). `Up` cuts the
+//! wait for the next attempt to connect short. BGP does not wait for BFD to come up: a peer without BFD would never be reached.
 
 use core::num::NonZeroU32;
 

@@ -9,7 +9,8 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 
-use calico_core::net::{Cidr, Family, InterfaceName};
+use calico_core::bgp::Secret;
+use calico_core::net::{Cidr, Family};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
@@ -38,7 +39,7 @@ pub(super) struct Listeners {
 struct Listener {
     socket: Arc<TcpListener>,
     task: JoinHandle<()>,
-    keys: BTreeMap<(Cidr, Option<InterfaceName>), ListenKey>,
+    keys: BTreeMap<Cidr, Secret>,
 }
 
 impl Drop for Listener {
@@ -109,25 +110,21 @@ impl Listeners {
 impl Listener {
     fn set_keys(&mut self, own: IpAddr, wanted: &[ListenKey]) -> io::Result<()> {
         let mine = wanted.iter().filter(|key| key.from.family() == Family::of(own));
-        let wanted: BTreeMap<_, _> = mine.map(|key| ((key.from, key.interface), key.clone())).collect();
+        let wanted: BTreeMap<Cidr, &Secret> = mine.map(|key| (key.from, &key.key)).collect();
         let mut outcome = Ok(());
-        let gone: Vec<_> = self.keys.keys().filter(|known| !wanted.contains_key(known)).copied().collect();
-        for (from, interface) in gone {
-            // An interface that is gone took its key along.
-            let forgotten = socket::scope(interface).and_then(|scope| set_md5_key(&self.socket, from, scope, None));
-            if let Err(error) = forgotten {
+        let gone: Vec<Cidr> = self.keys.keys().filter(|known| !wanted.contains_key(known)).copied().collect();
+        for from in gone {
+            if let Err(error) = set_md5_key(&self.socket, from, None) {
                 tracing::debug!(%from, %error, "a key of a BGP peer was gone already");
             }
-            self.keys.remove(&(from, interface));
+            self.keys.remove(&from);
         }
-        for (name, key) in wanted {
-            if self.keys.get(&name) == Some(&key) {
+        for (from, key) in wanted {
+            if self.keys.get(&from) == Some(key) {
                 continue;
             }
-            let set = socket::scope(key.interface)
-                .and_then(|scope| set_md5_key(&self.socket, key.from, scope, Some(&key.key)));
-            match set {
-                Ok(()) => drop(self.keys.insert(name, key)),
+            match set_md5_key(&self.socket, from, Some(key)) {
+                Ok(()) => drop(self.keys.insert(from, key.clone())),
                 Err(error) => outcome = outcome.and(Err(error)),
             }
         }

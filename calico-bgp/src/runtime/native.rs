@@ -79,6 +79,13 @@ impl NativeBackend {
         self.address
     }
 
+    /// Ends a peer's session so that it begins anew; its operator is told why. False if there is no such peer.
+    pub fn reset(&self, peer: PeerId, text: &str) -> bool {
+        let known = self.shared.speaker().reset(self.shared.clock.now(), peer, text);
+        self.shared.work.notify_one();
+        known
+    }
+
     /// As dropping it, and waits until the sockets are closed: another one may then have the port.
     pub async fn stop(mut self) {
         self.shared.quit.notify_one();

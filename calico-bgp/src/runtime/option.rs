@@ -15,7 +15,6 @@ use nix::libc;
 /// `TCP_MD5SIG_EXT` of `linux/tcp.h`.
 const TCP_MD5SIG_EXT: c_int = 32;
 const FLAG_PREFIX: u8 = 1;
-const FLAG_INTERFACE: u8 = 2;
 /// `TCP_MD5SIG_MAXKEYLEN`.
 const MOST_KEY: usize = 80;
 const ADDRESS_LENGTH: usize = 128;
@@ -31,8 +30,9 @@ struct Md5Signature {
     key: [u8; MOST_KEY],
 }
 
-/// Sets the key of what goes to and comes from `peer`, or without one forgets it. `interface` is an index, zero for any.
-pub(super) fn set_md5_key(socket: &impl AsFd, peer: Cidr, interface: u32, key: Option<&Secret>) -> io::Result<()> {
+/// Sets the key of what goes to and comes from `peer`, or without one forgets it. (The kernel's argument has an interface as well, but takes
+/// nothing but VRFs for one.)
+pub(super) fn set_md5_key(socket: &impl AsFd, peer: Cidr, key: Option<&Secret>) -> io::Result<()> {
     let mut wanted = Md5Signature {
         address: socket_address(peer.address()),
         flags: FLAG_PREFIX,
@@ -41,10 +41,6 @@ pub(super) fn set_md5_key(socket: &impl AsFd, peer: Cidr, interface: u32, key: O
         interface: 0,
         key: [0; MOST_KEY],
     };
-    if interface != 0 {
-        wanted.flags |= FLAG_INTERFACE;
-        wanted.interface = c_int::try_from(interface).map_err(io::Error::other)?;
-    }
     let text = key.map(|key| key.expose().as_bytes()).unwrap_or_default();
     for (place, byte) in wanted.key.iter_mut().zip(text) {
         *place = *byte;
@@ -110,9 +106,9 @@ mod tests {
         {
             let socket = TcpListener::bind(listen).unwrap();
             for peer in peers.map(|peer| peer.parse().unwrap()) {
-                set_md5_key(&socket, peer, 0, Some(&key)).unwrap();
-                set_md5_key(&socket, peer, 0, None).unwrap();
-                assert_eq!(set_md5_key(&socket, peer, 0, None).unwrap_err().kind(), io::ErrorKind::NotFound);
+                set_md5_key(&socket, peer, Some(&key)).unwrap();
+                set_md5_key(&socket, peer, None).unwrap();
+                assert_eq!(set_md5_key(&socket, peer, None).unwrap_err().kind(), io::ErrorKind::NotFound);
             }
         }
     }

@@ -55,7 +55,7 @@ pub(super) fn apply(socket: &Socket, peer: PeerId, transport: &Transport) -> io:
     socket.set_tcp_nodelay(true)?;
     socket.set_tcp_user_timeout(transport.user_timeout)?;
     if let Some(key) = &transport.key {
-        set_md5_key(socket, Cidr::host(peer.address), scope(peer.interface)?, Some(key))?;
+        set_md5_key(socket, Cidr::host(peer.address), Some(key))?;
     }
     match transport.least_ttl {
         Some(least) => set_least_ttl(socket, Family::of(peer.address), least),

@@ -4,7 +4,7 @@ use core::net::IpAddr;
 use core::time::Duration;
 
 use calico_core::bgp::{DesiredPeer, Families, LocalSpeaker, Password, PeerId, Secret, Source};
-use calico_core::net::{Cidr, Family, InterfaceName};
+use calico_core::net::{Cidr, Family};
 
 /// Properties of one connection. Both ends send with the highest TTL, so that either may ask for TTL security.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,14 +32,13 @@ pub struct Listening {
     pub keys: Vec<ListenKey>,
 }
 
-/// The key of whoever calls from there.
+/// The key of whoever calls from there. Linux knows no link here, so that of two peers with one link-local address and different keys
+/// one only can call; the other has to be called.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(clippy::exhaustive_structs, reason = "a transport must carry out all of it")]
 pub struct ListenKey {
     /// Addresses.
     pub from: Cidr,
-    /// Link, of a link-local address.
-    pub interface: Option<InterfaceName>,
     /// The key.
     pub key: Secret,
 }
@@ -96,7 +95,7 @@ impl Listening {
             families = families.union(Families::only(Family::of(id.address)));
             if let Password::Key(key) = password {
                 let from = range.unwrap_or_else(|| Cidr::host(id.address));
-                keys.push(ListenKey { from, interface: id.interface, key: key.clone() });
+                keys.push(ListenKey { from, key: key.clone() });
             }
         }
         let anywhere = |family| match family {

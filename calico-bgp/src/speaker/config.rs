@@ -6,7 +6,7 @@ use core::time::Duration;
 #[derive(Debug, Clone)]
 #[expect(clippy::exhaustive_structs, reason = "callers build it with literals over the default")]
 pub struct SpeakerConfig {
-    /// Hold time to propose, in seconds; 0 for none, otherwise at least 3. Default 90, the RFC's suggestion. (Upstream leaves
+    /// Hold time to propose where a session says nothing else, in seconds; 0 for none, otherwise at least 3. Default 90, the RFC's suggestion. (Upstream leaves
     /// BIRD's 240, so that a dead host blackholes its pods for four minutes; the lower of both ends counts, so mixed clusters
     /// work.)
     pub hold_time: u16,

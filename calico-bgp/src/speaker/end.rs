@@ -44,6 +44,15 @@ pub(super) enum End {
 }
 
 impl Speaker {
+    /// Ends a peer's session so that it begins anew (Cease/4); the peer's operator is told why (RFC 9003). False if there is no such peer.
+    pub fn reset(&mut self, now: Timestamp, peer: PeerId, text: &str) -> bool {
+        self.seen = now;
+        let notification = Notification::administrative(cease::ADMINISTRATIVE_RESET, text);
+        let reason = notification.to_string();
+        self.close_all(now, peer, &End::Sent(notification, reason));
+        self.peers.contains_key(&peer)
+    }
+
     /// Closes a connection from our side.
     pub(super) fn close(&mut self, now: Timestamp, id: ConnectionId, end: End) {
         let Some(connection) = self.connection(id) else {

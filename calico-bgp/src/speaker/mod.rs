@@ -69,11 +69,11 @@ pub enum Action {
 ///
 /// | Methods | Class |
 /// |---|---|
-/// | [`set_desired`](Self::set_desired) | command |
+/// | [`set_desired`](Self::set_desired), [`reset`](Self::reset) | command |
 /// | [`handle_connected`](Self::handle_connected), [`handle_accepted`](Self::handle_accepted), [`handle_bytes`](Self::handle_bytes), [`handle_closed`](Self::handle_closed) | transport in |
 /// | [`handle_bfd`](Self::handle_bfd) | liveness in |
 /// | [`handle_timeout`](Self::handle_timeout) | time in |
-/// | [`poll_action`](Self::poll_action), [`poll_ready`](Self::poll_ready), [`poll_transmit`](Self::poll_transmit) | transport out |
+/// | [`poll_action`](Self::poll_action), [`transport`](Self::transport), [`poll_ready`](Self::poll_ready), [`poll_transmit`](Self::poll_transmit) | transport out |
 /// | [`poll_event`](Self::poll_event) | routes, sessions and completeness out |
 /// | [`poll_timeout`](Self::poll_timeout) | time out |
 /// | [`status`](Self::status), [`explain`](Self::explain), [`routes`](Self::routes), [`received_from`](Self::received_from), [`advertised_to`](Self::advertised_to) | picture, at any time |

@@ -3,8 +3,10 @@
 use core::net::{IpAddr, Ipv4Addr};
 use core::time::Duration;
 
-use calico_core::bgp::{DesiredBgp, DesiredPeer, LocalSpeaker, PeerKind};
-use calico_core::net::AsNumber;
+use calico_core::bgp::{Bfd, DesiredBgp, DesiredPeer, DynamicPeers, LocalSpeaker, Password, PeerKind, Secret};
+use calico_core::net::{AsNumber, Cidr};
+
+use crate::bfd::{BfdEvent, Loss};
 
 use crate::wire::capability::{Fqdn, SoftwareVersion};
 use crate::wire::update::{encode_announcements, encode_withdrawals};
@@ -136,7 +138,7 @@ pub fn codec_variants() -> impl Iterator<Item = (DecodeContext, EncodeContext)> 
 pub fn fuzz_speaker(data: &[u8]) {
     let mut speaker = Speaker::new(SpeakerConfig::default());
     let mut now = Timestamp::ZERO;
-    speaker.set_desired(now, &fuzzed_desired());
+    speaker.set_desired(now, &fuzzed_desired(0));
     let mut connection = None;
     let mut rest = data;
     while let Some((operation, tail)) = rest.split_first() {
@@ -144,9 +146,16 @@ pub fn fuzz_speaker(data: &[u8]) {
         let (argument, tail) = tail.split_at(take);
         rest = tail;
         match operation & 7 {
-            0 => connection = speaker.handle_accepted(now, IpAddr::V4(FUZZED_PEER).into()).or(connection),
+            0 => {
+                let from = argument.first().map_or(FUZZED_PEER, |last| Ipv4Addr::new(10, 0, 0, *last));
+                connection = speaker.handle_accepted(now, IpAddr::V4(from).into()).or(connection);
+            }
             1 => now = now.after(Duration::from_secs(argument.iter().map(|byte| u64::from(*byte)).sum())),
-            2 => speaker.handle_timeout(now),
+            2 => match argument {
+                [] => speaker.handle_timeout(now),
+                [variant] => speaker.set_desired(now, &fuzzed_desired(*variant)),
+                [up, ..] => speaker.handle_bfd(now, &fuzzed_bfd(up & 1 == 1)),
+            },
             3 => connection.into_iter().for_each(|id| speaker.handle_closed(now, id)),
             4 => connection.into_iter().for_each(|id| speaker.handle_bytes(now, id, &whole_open())),
             5 => connection.into_iter().for_each(|id| speaker.handle_bytes(now, id, &crate::wire::keepalive())),
@@ -168,12 +177,38 @@ pub fn fuzz_speaker(data: &[u8]) {
 
 const FUZZED_PEER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
 
-fn fuzzed_desired() -> DesiredBgp {
+/// Each bit of `variant` is something else that is wanted.
+fn fuzzed_desired(variant: u8) -> DesiredBgp {
     let own = Ipv4Addr::new(10, 0, 0, 1);
+    let wanted = |bit: u8| variant & (1 << bit) != 0;
+    let mut peer = DesiredPeer::new(FUZZED_PEER.into(), AsNumber::DEFAULT, PeerKind::Mesh, "peer");
+    if wanted(0) {
+        peer.session.families = Families::BOTH;
+    }
+    peer.session.long_lived = wanted(1).then_some(60);
+    peer.session.maximum_prefixes = wanted(2).then_some(1);
+    peer.session.passive = wanted(3);
+    if let (true, Ok(key)) = (wanted(4), Secret::new("key".into())) {
+        peer.session.password = Password::Key(key);
+    }
+    let interval = Duration::from_secs(1);
+    peer.session.bfd =
+        wanted(5).then_some(Bfd { transmit: interval, receive: interval, multiplier: 3, multihop: false });
+    let range = Cidr::new(own.into(), 24).filter(|_| wanted(6));
     DesiredBgp {
         local: Some(LocalSpeaker::new("fuzz", AsNumber::DEFAULT, own)),
-        peers: vec![DesiredPeer::new(FUZZED_PEER.into(), AsNumber::DEFAULT, PeerKind::Mesh, "peer")],
+        dynamic: range.map(|range| DynamicPeers { range, limit: 2, like: peer.clone() }).into_iter().collect(),
+        peers: if wanted(7) { Vec::new() } else { vec![peer] },
         ..DesiredBgp::default()
+    }
+}
+
+fn fuzzed_bfd(up: bool) -> BfdEvent {
+    let peer = IpAddr::V4(FUZZED_PEER).into();
+    if up {
+        BfdEvent::Up { peer }
+    } else {
+        BfdEvent::Down { peer, loss: Loss::Expired, control_plane_independent: false }
     }
 }
 

@@ -7,4 +7,8 @@ mod bfd;
 mod bird;
 mod native;
 #[cfg(test)]
+mod neighbour;
+#[cfg(test)]
+mod sessions;
+#[cfg(test)]
 mod support;

@@ -40,7 +40,13 @@ where
 /// must be the last to have a socket that it closes.
 pub(crate) static STARTING: RwLock<()> = RwLock::new(());
 
-fn ip(arguments: &[&str]) {
+/// Adds an address to the loopback interface of this thread's namespace.
+pub(crate) fn add_address(address: IpAddr) {
+    let length = if address.is_ipv4() { 32 } else { 128 };
+    ip(&["address", "add", &format!("{address}/{length}"), "dev", "lo"]);
+}
+
+pub(crate) fn ip(arguments: &[&str]) {
     let _starting = STARTING.read().unwrap_or_else(PoisonError::into_inner);
     let status = Command::new("ip").args(arguments).status().expect("this test needs `ip` (Debian package iproute2)");
     assert!(status.success(), "ip {arguments:?}");
@@ -82,6 +88,13 @@ impl Native {
                 started => break started.unwrap(),
             }
         };
+        backend.apply(desired).await.unwrap();
+        Self { backend, routes: BTreeMap::new(), settled: false }
+    }
+
+    /// One that listens as the desired state says.
+    pub(crate) async fn follow(desired: &DesiredBgp) -> Self {
+        let mut backend = NativeBackend::start(NativeConfig::default()).unwrap();
         backend.apply(desired).await.unwrap();
         Self { backend, routes: BTreeMap::new(), settled: false }
     }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use calico_bgp::{BgpBackend, PeerStatus, SessionState};
+use calico_bgp::{BgpBackend, BgpStatus, PeerStatus, SessionState};
 use calico_cmd::control::{Attachment, DatastoreState, NodeStatus};
 use calico_core::calc::event::{ActiveEndpoint, EndpointId};
 use calico_core::resource::{Kind, ResourceKey};
@@ -267,7 +267,8 @@ impl State {
 
     fn notices(&self, host: &Reconciler, bgp: Option<&dyn BgpBackend>) -> Vec<String> {
         let stale = if self.seen_in_sync { host.stale_routes() } else { 0 };
-        let peers = bgp.map(|bgp| bgp.status().peers).unwrap_or_default();
+        let BgpStatus { peers, problem, .. } = bgp.map(BgpBackend::status).unwrap_or_default();
+        let lacking = problem.map(|problem| format!("BGP: {problem}; sessions that do not need it are up"));
         let (named, others) = &self.fought_over;
         let fights = named.iter().map(|object| {
             format!("{object}: somebody else keeps changing it, and it is made right again each time; find out who")
@@ -283,7 +284,7 @@ impl State {
             )
         });
         let whole = locked.into_iter().chain(self.unknown_to_others()).chain(unpoliced);
-        whole.chain(stale).chain(fights).chain(more).collect()
+        whole.chain(lacking).chain(stale).chain(fights).chain(more).collect()
     }
 
     /// What it means that this host's own Node is missing.
