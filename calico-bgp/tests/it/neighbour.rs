@@ -138,7 +138,7 @@ impl Theirs {
 
     fn bird(&self) -> String {
         let Self { address, as_number, neighbour, neighbour_as, .. } = self;
-        let mut text = format!("log stderr all;\nrouter id 10.77.0.2;\nprotocol device {{}}\n");
+        let mut text = String::from("log stderr all;\nrouter id 10.77.0.2;\nprotocol device {}\n");
         text += "protocol static { ipv4; route 10.2.0.0/26 blackhole; }\nprotocol static { ipv6; route fd02::/64 blackhole; }\n";
         writeln!(text, "protocol bgp native {{\n  local {address} port {PORT} as {as_number};").unwrap();
         writeln!(text, "  neighbor {neighbour} port {PORT} as {neighbour_as};\n  strict bind on; graceful restart on;")

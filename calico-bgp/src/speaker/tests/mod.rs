@@ -1,4 +1,7 @@
 //! Tests of the whole speaker.
 
+mod bench;
+mod changes;
 mod faults;
 mod protocol;
+mod session;
