@@ -1,26 +1,39 @@
 //! What to write: a [`Tracker`] holds what should be beside what is, and knows at any time what differs.
 //!
 //! In come desired values (from the renderer), observed values (from a look at the host, or a change somebody made there) and
-//! acknowledgements (our own writes). Out goes the difference. Invariant: a key is pending exactly when its desired and its
-//! observed value differ, so asking costs O(pending), never O(everything). The reconciler of `calico-dataplane` keeps one
-//! tracker for each kind of object.
+//! acknowledgements (our own writes). Out goes the difference. The reconciler of `calico-dataplane` keeps one tracker for each kind of object.
+//!
+//! Invariants: what differs and what does not lie in two maps, so asking for the difference costs O(pending), never O(everything), and what is
+//! as it should be is kept once. No key is in both.
 
+mod merge;
 #[cfg(test)]
 mod tests;
 
-use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::collections::BTreeMap;
+use alloc::collections::btree_map::Entry;
+use alloc::vec::Vec;
+
+use merge::merge;
 
 /// Desired beside observed state of one kind of object.
 #[derive(Debug, Clone)]
 pub struct Tracker<K, V> {
-    entries: BTreeMap<K, Entry<V>>,
-    pending: BTreeSet<K>,
+    settled: BTreeMap<K, V>,
+    pending: BTreeMap<K, Sides<V>>,
 }
 
+/// Both sides of a comparison, which differ.
 #[derive(Debug, Clone)]
-struct Entry<V> {
+struct Sides<V> {
     desired: Option<V>,
     observed: Option<V>,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Side {
+    Desired,
+    Observed,
 }
 
 /// One difference.
@@ -35,32 +48,73 @@ pub struct Difference<'a, K, V> {
     pub observed: Option<&'a V>,
 }
 
-impl<V> Entry<V> {
-    const fn is_absent(&self) -> bool {
-        self.desired.is_none() && self.observed.is_none()
+impl<'a, K, V> Difference<'a, K, V> {
+    const fn none((key, value): (&'a K, &'a V)) -> Self {
+        Self { key, desired: Some(value), observed: Some(value) }
+    }
+
+    const fn some((key, sides): (&'a K, &'a Sides<V>)) -> Self {
+        Self { key, desired: sides.desired.as_ref(), observed: sides.observed.as_ref() }
     }
 }
 
 impl<K, V> Default for Tracker<K, V> {
     fn default() -> Self {
-        Self { entries: BTreeMap::new(), pending: BTreeSet::new() }
+        Self { settled: BTreeMap::new(), pending: BTreeMap::new() }
     }
 }
 
 impl<K: Ord + Clone, V: PartialEq> Tracker<K, V> {
     /// Wants the object to be `value`.
     pub fn set_desired(&mut self, key: K, value: V) {
-        self.update(key, |entry| entry.desired = Some(value));
+        self.update(key, Side::Desired, Some(value));
+    }
+
+    /// Wants each object to be the value beside it. Where nothing is known yet, this is much less work than one by one.
+    pub fn set_all_desired<I: IntoIterator<Item = (K, V)>>(&mut self, values: I) {
+        if self.is_empty() {
+            let sides = |value| Sides { desired: Some(value), observed: None };
+            self.pending = values.into_iter().map(|(key, value)| (key, sides(value))).collect();
+        } else {
+            values.into_iter().for_each(|(key, value)| self.set_desired(key, value));
+        }
     }
 
     /// Wants the object to be absent.
     pub fn remove_desired(&mut self, key: K) {
-        self.update(key, |entry| entry.desired = None);
+        self.update(key, Side::Desired, None);
     }
 
     /// Takes note of what one object is now: a write of ours that took effect, or a change that somebody else made.
     pub fn set_observed(&mut self, key: K, value: Option<V>) {
-        self.update(key, |entry| entry.observed = value);
+        self.update(key, Side::Observed, value);
+    }
+
+    /// Takes note of what objects are now. Much less work than one by one, if they come in order and are most of what differs.
+    pub fn set_all_observed<'a>(&mut self, values: impl ExactSizeIterator<Item = (&'a K, &'a V)>)
+    where
+        K: 'a,
+        V: Clone + 'a,
+    {
+        if values.len() < self.pending.len() / 2 {
+            values.for_each(|(key, value)| self.set_observed(key.clone(), Some(value.clone())));
+            return;
+        }
+        let (mut settled, mut pending) = (Vec::new(), Vec::new());
+        let mut known = core::mem::take(&mut self.pending).into_iter().peekable();
+        let mut values = values.peekable();
+        while let Some((key, value)) = values.peek() {
+            pending.extend(core::iter::from_fn(|| known.next_if(|(known, _)| known < *key)));
+            let as_desired = known.next_if(|(known, sides)| known == *key && sides.desired.as_ref() == Some(*value));
+            let Some((key, desired)) = as_desired.and_then(|(key, sides)| Some((key, sides.desired?))) else { break };
+            settled.push((key, desired));
+            values.next();
+        }
+        pending.extend(known);
+        self.pending = pending.into_iter().collect();
+        self.settled.append(&mut settled.into_iter().collect());
+        // From the first on that is out of order, or not as it should be.
+        values.for_each(|(key, value)| self.set_observed(key.clone(), Some(value.clone())));
     }
 
     /// Takes note of what one object was found to be. Says whether it was as it should be, and is not any more.
@@ -71,49 +125,57 @@ impl<K: Ord + Clone, V: PartialEq> Tracker<K, V> {
     }
 
     /// Takes a whole look at the host: what is not in it is absent. Says what was as it should be, and is not any more.
-    pub fn observe_all<I: IntoIterator<Item = (K, V)>>(
-        &mut self,
-        snapshot: I,
-    ) -> impl Iterator<Item = &K> + use<'_, I, K, V> {
-        for entry in self.entries.values_mut() {
-            entry.observed = None;
+    pub fn observe_all<I: IntoIterator<Item = (K, V)>>(&mut self, snapshot: I) -> alloc::vec::IntoIter<K> {
+        let settled = core::mem::take(&mut self.settled).into_iter().map(|(key, value)| (key, (Some(value), true)));
+        let pending = core::mem::take(&mut self.pending).into_iter();
+        let mut known = merge(settled, pending.map(|(key, sides)| (key, (sides.desired, false)))).peekable();
+        let mut found = snapshot.into_iter().collect::<BTreeMap<K, V>>().into_iter().peekable();
+        let (mut settled, mut pending, mut undone) = (Vec::new(), Vec::new(), Vec::new());
+        loop {
+            let known = known.next_if(|(key, _)| found.peek().is_none_or(|(found, _)| key <= found));
+            let found = found.next_if(|(found, _)| known.as_ref().is_none_or(|(key, _)| found == key));
+            let (key, desired, was_settled, observed) = match (known, found) {
+                (Some((key, (desired, was_settled))), found) => (key, desired, was_settled, found.map(|found| found.1)),
+                (None, Some((key, value))) => (key, None, true, Some(value)),
+                (None, None) => break,
+            };
+            match (desired, observed) {
+                (None, None) => {}
+                (Some(value), Some(found)) if value == found => settled.push((key, value)),
+                (desired, observed) => {
+                    undone.extend(was_settled.then(|| key.clone()));
+                    pending.push((key, Sides { desired, observed }));
+                }
+            }
         }
-        for (key, value) in snapshot {
-            let entry = self.entries.entry(key).or_insert(Entry { desired: None, observed: None });
-            entry.observed = Some(value);
-        }
-        self.entries.retain(|_, entry| !entry.is_absent());
-        let differing = self.entries.iter().filter(|(_, entry)| entry.desired != entry.observed);
-        let differing = differing.map(|(key, _)| key.clone()).collect();
-        let before = core::mem::replace(&mut self.pending, differing);
-        self.pending.iter().filter(move |key| !before.contains(*key))
+        self.settled = settled.into_iter().collect();
+        self.pending = pending.into_iter().collect();
+        undone.into_iter()
     }
 
     /// What differs, by key.
     pub fn pending(&self) -> impl Iterator<Item = Difference<'_, K, V>> {
-        self.pending.iter().filter_map(|key| self.difference(key))
+        self.pending.iter().map(Difference::some)
     }
 
     /// The difference at one key, if there is one.
-    pub fn difference<'a>(&'a self, key: &'a K) -> Option<Difference<'a, K, V>> {
-        let entry = self.entries.get(key)?;
-        let (desired, observed) = (entry.desired.as_ref(), entry.observed.as_ref());
-        (desired != observed).then_some(Difference { key, desired, observed })
+    pub fn difference<'a>(&'a self, key: &K) -> Option<Difference<'a, K, V>> {
+        self.pending.get_key_value(key).map(Difference::some)
     }
 
     /// Whether the object is as it should be.
     pub fn is_settled(&self, key: &K) -> bool {
-        !self.pending.contains(key)
+        !self.pending.contains_key(key)
     }
 
     /// Whether nothing is desired and nothing observed.
     pub fn is_empty(&self) -> bool {
-        self.entries.is_empty()
+        self.settled.is_empty() && self.pending.is_empty()
     }
 
-    /// Everything that is desired or observed.
+    /// Everything that is desired or observed, in no order.
     pub fn keys(&self) -> alloc::vec::IntoIter<K> {
-        self.entries.keys().cloned().collect::<alloc::vec::Vec<_>>().into_iter()
+        self.settled.keys().chain(self.pending.keys()).cloned().collect::<Vec<_>>().into_iter()
     }
 
     /// Number of differences.
@@ -123,54 +185,54 @@ impl<K: Ord + Clone, V: PartialEq> Tracker<K, V> {
 
     /// What the object should be.
     pub fn desired(&self, key: &K) -> Option<&V> {
-        self.entries.get(key)?.desired.as_ref()
+        self.settled.get(key).or_else(|| self.pending.get(key)?.desired.as_ref())
     }
 
     /// What the object is, as far as known.
     pub fn observed(&self, key: &K) -> Option<&V> {
-        self.entries.get(key)?.observed.as_ref()
+        self.settled.get(key).or_else(|| self.pending.get(key)?.observed.as_ref())
     }
 
     /// Everything that should be.
     pub fn iter_desired(&self) -> impl Iterator<Item = (&K, &V)> {
-        self.entries.iter().filter_map(|(key, entry)| entry.desired.as_ref().map(|value| (key, value)))
+        self.range(..).filter_map(|found| Some((found.key, found.desired?)))
     }
 
     /// Everything that is, as far as known.
     pub fn iter_observed(&self) -> impl Iterator<Item = (&K, &V)> {
-        self.entries.iter().filter_map(|(key, entry)| entry.observed.as_ref().map(|value| (key, value)))
+        self.range(..).filter_map(|found| Some((found.key, found.observed?)))
     }
 
     /// Keys in a range, desired or observed, with both sides.
-    pub fn range<R: core::ops::RangeBounds<K>>(&self, range: R) -> impl Iterator<Item = Difference<'_, K, V>> {
-        self.entries.range(range).map(|(key, entry)| Difference {
-            key,
-            desired: entry.desired.as_ref(),
-            observed: entry.observed.as_ref(),
-        })
+    pub fn range<R: core::ops::RangeBounds<K> + Clone>(&self, range: R) -> impl Iterator<Item = Difference<'_, K, V>> {
+        let settled = self.settled.range(range.clone()).map(|item| (item.0, Difference::none(item)));
+        let pending = self.pending.range(range).map(|item| (item.0, Difference::some(item)));
+        merge(settled, pending).map(|(_, found)| found)
     }
 
-    fn update(&mut self, key: K, change: impl FnOnce(&mut Entry<V>)) {
-        let settled = if let Some(entry) = self.entries.get_mut(&key) {
-            change(entry);
-            let (absent, settled) = (entry.is_absent(), entry.desired == entry.observed);
-            if absent {
-                self.entries.remove(&key);
+    fn update(&mut self, key: K, side: Side, value: Option<V>) {
+        match self.pending.entry(key) {
+            Entry::Occupied(mut known) => {
+                let sides = known.get_mut();
+                match side {
+                    Side::Desired => sides.desired = value,
+                    Side::Observed => sides.observed = value,
+                }
+                if sides.desired == sides.observed {
+                    let (key, sides) = known.remove_entry();
+                    self.settled.extend(sides.desired.map(|value| (key, value)));
+                }
             }
-            settled
-        } else {
-            let mut entry = Entry { desired: None, observed: None };
-            change(&mut entry);
-            let settled = entry.desired == entry.observed;
-            if !entry.is_absent() {
-                self.entries.insert(key.clone(), entry);
+            Entry::Vacant(place) => {
+                if self.settled.get(place.key()) == value.as_ref() {
+                    return;
+                }
+                let other = self.settled.remove(place.key());
+                place.insert(match side {
+                    Side::Desired => Sides { desired: value, observed: other },
+                    Side::Observed => Sides { desired: other, observed: value },
+                });
             }
-            settled
-        };
-        if settled {
-            self.pending.remove(&key);
-        } else {
-            self.pending.insert(key);
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The tracker against its naive twin: two maps, compared in full at every question.
 
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
 use proptest::prelude::*;
@@ -10,8 +10,10 @@ use super::*;
 #[derive(Debug, Clone)]
 enum Step {
     Desire(u8, u8),
+    DesireAll(Vec<(u8, u8)>),
     Drop(u8),
     Observe(u8, Option<u8>),
+    ObserveAll(Vec<(u8, u8)>),
     Find(u8, Option<u8>),
     Snapshot(BTreeMap<u8, u8>),
 }
@@ -20,11 +22,19 @@ fn step() -> impl Strategy<Value = Step> {
     let (key, value) = (0..6_u8, 0..3_u8);
     prop_oneof![
         (key.clone(), value.clone()).prop_map(|(k, v)| Step::Desire(k, v)),
+        several().prop_map(Step::DesireAll),
+        several().prop_map(Step::ObserveAll),
         key.clone().prop_map(Step::Drop),
         (key.clone(), proptest::option::of(value.clone())).prop_map(|(k, v)| Step::Observe(k, v)),
         (key.clone(), proptest::option::of(value.clone())).prop_map(|(k, v)| Step::Find(k, v)),
         proptest::collection::btree_map(key, value, 0..4).prop_map(Step::Snapshot),
     ]
+}
+
+/// In order or not.
+fn several() -> impl Strategy<Value = Vec<(u8, u8)>> {
+    let ordered = proptest::collection::btree_map(0..6_u8, 0..3_u8, 0..6).prop_map(|map| map.into_iter().collect());
+    prop_oneof![3 => ordered, 1 => proptest::collection::vec((0..6_u8, 0..3_u8), 0..6)]
 }
 
 proptest! {
@@ -37,6 +47,14 @@ proptest! {
                 Step::Desire(key, value) => {
                     tracker.set_desired(key, value);
                     desired.insert(key, value);
+                }
+                Step::DesireAll(values) => {
+                    tracker.set_all_desired(values.clone());
+                    desired.extend(values);
+                }
+                Step::ObserveAll(values) => {
+                    tracker.set_all_observed(values.iter().map(|(key, value)| (key, value)));
+                    observed.extend(values);
                 }
                 Step::Drop(key) => {
                     tracker.remove_desired(key);
@@ -59,7 +77,7 @@ proptest! {
                     };
                 }
                 Step::Snapshot(snapshot) => {
-                    let undone: Vec<u8> = tracker.observe_all(snapshot.clone()).copied().collect();
+                    let undone: Vec<u8> = tracker.observe_all(snapshot.clone()).collect();
                     let wanted = |key: &u8| desired.get(key);
                     let naive = (0..6).filter(|k| wanted(k) == observed.get(k) && wanted(k) != snapshot.get(k));
                     prop_assert_eq!(undone, naive.collect::<Vec<_>>());
@@ -75,6 +93,14 @@ proptest! {
             prop_assert_eq!(&pending, &naive);
             prop_assert_eq!(tracker.pending_len(), naive.len());
             prop_assert!((0..6).all(|key| tracker.is_settled(&key) != naive.iter().any(|(k, ..)| *k == key)));
+            let range = tracker.range(2..5).map(|found| (*found.key, found.desired.copied(), found.observed.copied()));
+            let both = |key| (key, desired.get(&key).copied(), observed.get(&key).copied());
+            let both = (2..5).map(both).filter(|(_, desired, observed)| desired.is_some() || observed.is_some());
+            prop_assert!(range.eq(both));
+            let keys: BTreeSet<u8> = tracker.keys().collect();
+            prop_assert_eq!(&keys, &desired.keys().chain(observed.keys()).copied().collect());
+            prop_assert_eq!(tracker.keys().len(), keys.len());
+            prop_assert_eq!(tracker.is_empty(), keys.is_empty());
             prop_assert!(tracker.iter_desired().eq(desired.iter()));
             prop_assert!(tracker.iter_observed().eq(observed.iter()));
         }

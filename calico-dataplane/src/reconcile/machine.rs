@@ -188,9 +188,7 @@ impl Reconciler {
             }
             elements.change(&change.set, |elements| {
                 change.removed.iter().for_each(|element| elements.remove_desired(element.key.clone()));
-                for Element { key, data } in &change.added {
-                    elements.set_desired(key.clone(), data.clone());
-                }
+                elements.set_all_desired(change.added.iter().map(|Element { key, data }| (key.clone(), data.clone())));
             });
         }
         if !change.chains_set.is_empty() || !change.sets_added.is_empty() || !change.elements.is_empty() {
@@ -300,10 +298,10 @@ impl Reconciler {
             }
         };
         let chains = seen.chains.into_iter().map(|(name, chain)| (name, ChainMark::seen(chain)));
-        note(&mut self.chains.observe_all(chains).cloned().map(Object::Chain));
+        note(&mut self.chains.observe_all(chains).map(Object::Chain));
         note(&mut self.elements.observe_all(&seen.sets).into_iter().map(Object::Set));
         let sets = seen.sets.into_iter().map(|(name, set)| (name, set.decl));
-        note(&mut self.sets.observe_all(sets).cloned().map(Object::Set));
+        note(&mut self.sets.observe_all(sets).map(Object::Set));
         let links = core::mem::take(&mut self.links);
         for name in links.keys().chain(seen.links.keys()).copied().collect::<BTreeSet<_>>() {
             let (before, after) = (links.get(&name).copied(), seen.links.get(&name).copied());
@@ -311,11 +309,11 @@ impl Reconciler {
             self.change_link(name, after);
         }
         self.interfaces.observe(seen.links.keys().copied(), seen.addresses);
-        note(&mut self.routes.observe_all(seen.routes).copied().map(Object::Route));
+        note(&mut self.routes.observe_all(seen.routes).map(Object::Route));
         let neighbors = seen.neighbors.iter().map(|n| ((n.interface, n.address), n.mac));
         let neighbors = self.neighbors.observe_all(neighbors);
-        note(&mut neighbors.map(|(interface, address)| Object::Neighbor(*interface, *address)));
-        note(&mut self.shapings.observe_all(seen.shapings).copied().map(Object::Shaper));
+        note(&mut neighbors.map(|(interface, address)| Object::Neighbor(interface, address)));
+        note(&mut self.shapings.observe_all(seen.shapings).map(Object::Shaper));
         self.disturbed.append(&mut undone);
         self.index_routes();
         // The look itself is newer than whatever a link change made doubtful.
@@ -551,9 +549,7 @@ impl Reconciler {
         for change in &delta.elements {
             self.elements.change(&change.set, |elements| {
                 change.removed.iter().for_each(|element| elements.set_observed(element.key.clone(), None));
-                for Element { key, data } in &change.added {
-                    elements.set_observed(key.clone(), Some(data.clone()));
-                }
+                elements.set_all_observed(change.added.iter().map(|Element { key, data }| (key, data)));
             });
         }
     }
