@@ -1,6 +1,5 @@
 //! A local workload endpoint as elements, routes, neighbours, interface settings and limits on bandwidth.
 
-use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -16,7 +15,7 @@ use super::{RenderConfig, arp, bandwidth, qos};
 use crate::calc::event::ActiveEndpoint;
 use crate::net::{Cidr, Family, InterfaceName};
 use crate::table::{
-    Chain, ChainName, Datum, Element, ElementData, Field, InterfaceSetting, Match, Neighbor, Route, RouteClass,
+    Chain, ChainName, Datum, Element, ElementData, Field, InterfaceSetting, Key, Match, Neighbor, Route, RouteClass,
     RouteKey, RouteTableId, RouteTarget, Rule, SetName, Shaping, Verdict,
 };
 
@@ -40,18 +39,18 @@ pub(super) fn parts(endpoint: &ActiveEndpoint, chains: &Chains) -> Parts {
     let config = &chains.config;
     let interface = endpoint.interface;
     let mut parts = Parts::default();
-    let mut add = |set: &str, key: Box<[Datum]>, target: Option<ChainName>| {
+    let mut add = |set: &str, key: Key, target: Option<ChainName>| {
         parts.elements.insert((
             SetName::composed(set),
             Element { key, data: target.map(Verdict::Goto).map(ElementData::Verdict) },
         ));
     };
-    let ifname = || -> Box<[Datum]> { Box::new([Datum::Interface(interface)]) };
+    let ifname = || Key::from([Datum::Interface(interface)]);
     add(FROM_WORKLOAD, ifname(), Some(chains.stack_name(&endpoint.egress, course(Direction::Egress))));
     add(TO_WORKLOAD, ifname(), Some(chains.stack_name(&endpoint.ingress, course(Direction::Ingress))));
     for cidr in &endpoint.addresses {
-        let key = Box::new([Datum::Interface(interface), Datum::Addr(cidr.address())]);
-        add(sources_set(cidr.family()), key, None);
+        let key = [Datum::Interface(interface), Datum::Addr(cidr.address())];
+        add(sources_set(cidr.family()), key.into(), None);
     }
     let sources = sources(endpoint, config);
     if let Some(chain) = &sources {

@@ -9,7 +9,6 @@ use alloc::vec::Vec;
 
 use super::RenderConfig;
 use crate::calc::event::ActiveRule;
-use crate::net::{Cidr, PortRange};
 use crate::resource::Action;
 
 /// Whether nothing tells which of two rules of one action matched.
@@ -40,33 +39,27 @@ const LOOK_BACK: usize = 16;
 
 /// Widens a rule by another one, if one list of both is all that differs.
 fn join(known: &mut ActiveRule, rule: &ActiveRule) -> bool {
-    let nets = |side: fn(&mut ActiveRule) -> &mut Vec<Cidr>| (Some(side), None);
-    let ports = |side: fn(&mut ActiveRule) -> &mut Vec<PortRange>| (None, Some(side));
-    let lists = [
-        nets(|rule| &mut rule.source.nets),
-        nets(|rule| &mut rule.destination.nets),
-        ports(|rule| &mut rule.source.ports),
-        ports(|rule| &mut rule.destination.ports),
-    ];
-    lists.into_iter().any(|list| match list {
-        (Some(side), _) => join_by(known, rule, side),
-        (_, Some(side)) => join_by(known, rule, side),
-        _ => false,
-    })
+    join_by(known, &rule.source.nets, rule, |rule| &mut rule.source.nets)
+        || join_by(known, &rule.destination.nets, rule, |rule| &mut rule.destination.nets)
+        || join_by(known, &rule.source.ports, rule, |rule| &mut rule.source.ports)
+        || join_by(known, &rule.destination.ports, rule, |rule| &mut rule.destination.ports)
 }
 
 /// An empty list means anything, and is not to be joined with one that means something.
 fn join_by<T: Clone + Ord>(
     known: &mut ActiveRule,
+    theirs: &[T],
     rule: &ActiveRule,
     list: fn(&mut ActiveRule) -> &mut Vec<T>,
 ) -> bool {
-    let mut other = rule.clone();
-    let (mine, theirs) = (core::mem::take(list(known)), core::mem::take(list(&mut other)));
-    let joins = !mine.is_empty() && !theirs.is_empty() && *known == other;
-    let mut all = mine;
+    if theirs.is_empty() || list(known).is_empty() {
+        return false;
+    }
+    // With their list in the place of its own, it is the same rule if nothing else differs.
+    let mut all = core::mem::replace(list(known), theirs.to_vec());
+    let joins = *known == *rule;
     if joins {
-        all.extend(theirs);
+        all.extend_from_slice(theirs);
         all.sort();
         all.dedup();
     }
@@ -80,6 +73,7 @@ mod tests {
 
     use super::*;
     use crate::calc::event::ActiveEntity;
+    use crate::net::{Cidr, PortRange};
 
     fn rule(action: Action, nets: &[&str], port: u16) -> ActiveRule {
         let nets = nets.iter().map(|net| net.parse().unwrap()).collect();

@@ -4,7 +4,6 @@
 //! always exists, so that its first member and its last are a change of elements, too. Rules name the parts that exist, so whose rules
 //! refer to a set is remembered: when a part comes or goes, those are written anew.
 
-use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec;
 use alloc::vec::Vec;
@@ -13,7 +12,7 @@ use super::names::{Direction, SetPart, kernel_set};
 use super::owner::Owner;
 use crate::calc::event::{ActiveRule, ActiveRules, IpSetKind, Member, SetId};
 use crate::net::Family;
-use crate::table::{Datum, Element, ElementDelta, FieldType, SetDecl, SetKind, SetName};
+use crate::table::{Datum, Element, ElementDelta, FieldType, Key, SetDecl, SetKind, SetName};
 
 /// The IP sets.
 #[derive(Debug, Default)]
@@ -163,11 +162,11 @@ fn place(member: &Member) -> Part {
 }
 
 fn element(member: &Member) -> Element {
-    let key: Box<[Datum]> = match member {
-        Member::Net(cidr) if cidr.is_host() => Box::new([Datum::Addr(cidr.address())]),
-        Member::Net(cidr) => Box::new([Datum::Net(*cidr)]),
+    let key: Key = match member {
+        Member::Net(cidr) if cidr.is_host() => [Datum::Addr(cidr.address())].into(),
+        Member::Net(cidr) => [Datum::Net(*cidr)].into(),
         Member::AddrPort { address, protocol, port } => {
-            Box::new([Datum::Addr(*address), Datum::Proto(*protocol), Datum::Port(*port)])
+            [Datum::Addr(*address), Datum::Proto(*protocol), Datum::Port(*port)].into()
         }
     };
     Element { key, data: None }

@@ -7,6 +7,7 @@
 mod chain;
 mod check;
 mod delta;
+mod key;
 mod matcher;
 mod name;
 mod route;
@@ -17,6 +18,7 @@ mod text;
 pub use chain::{BaseChain, Chain, ChainType, Fingerprint, Hook, RateLimit, Reject, Rule, Statement, Verdict};
 pub use check::{PORT_PROTOCOLS, RuleError, key_family};
 pub use delta::{Delta, ElementDelta, InterfaceSetting};
+pub use key::Key;
 pub use matcher::{CtState, Field, Match, TcpFlags, Value};
 pub use name::{ChainName, NameError, SetName, Table};
 pub use route::{Gateways, Neighbor, Route, RouteClass, RouteKey, RouteTableId, RouteTarget};

@@ -1,11 +1,10 @@
 //! Named sets and verdict maps.
 
-use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::fmt;
 use core::net::IpAddr;
 
-use super::{ChainName, SetName, Verdict};
+use super::{ChainName, Key, SetName, Verdict};
 use crate::net::{Cidr, Family, InterfaceName};
 
 /// Type of one part of a key.
@@ -118,24 +117,24 @@ impl ElementData {
 #[expect(clippy::exhaustive_structs, reason = "the renderer builds it with literals")]
 pub struct Element {
     /// The key, one datum for each part.
-    pub key: Box<[Datum]>,
+    pub key: Key,
     /// What the key leads to, in maps.
     pub data: Option<ElementData>,
 }
 
 impl Element {
     /// An element of a set.
-    pub fn member(key: impl Into<Box<[Datum]>>) -> Self {
+    pub fn member(key: impl Into<Key>) -> Self {
         Self { key: key.into(), data: None }
     }
 
     /// An element of a [`SetKind::VerdictMap`].
-    pub fn verdict(key: impl Into<Box<[Datum]>>, verdict: Verdict) -> Self {
+    pub fn verdict(key: impl Into<Key>, verdict: Verdict) -> Self {
         Self { key: key.into(), data: Some(ElementData::Verdict(verdict)) }
     }
 
     /// An element of a [`SetKind::AddressMap`].
-    pub fn address(key: impl Into<Box<[Datum]>>, address: IpAddr) -> Self {
+    pub fn address(key: impl Into<Key>, address: IpAddr) -> Self {
         Self { key: key.into(), data: Some(ElementData::Addr(address)) }
     }
 }

@@ -77,6 +77,11 @@ impl Writer {
         self.scope(kind, |writer| writer.bytes.extend_from_slice(value));
     }
 
+    /// Appends an attribute whose value is pushed at the end of what is there, which is a multiple of four octets long.
+    pub(crate) fn octets(&mut self, kind: u16, value: impl FnOnce(&mut Vec<u8>)) {
+        self.scope(kind, |writer| value(&mut writer.bytes));
+    }
+
     /// Appends a number in network order, as nf_tables wants them.
     pub(crate) fn be32(&mut self, kind: u16, value: u32) {
         self.attribute(kind, &value.to_be_bytes());

@@ -6,7 +6,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use calico_core::net::{Cidr, Family, InterfaceName};
-use calico_core::table::{Datum, FieldType};
+use calico_core::table::{Datum, FieldType, Key};
 
 /// `IFNAMSIZ`.
 pub(crate) const NAME_LENGTH: usize = 16;
@@ -109,7 +109,13 @@ pub(crate) fn push_key(into: &mut Vec<u8>, key: &[Datum]) {
 }
 
 /// Reads back a key of exact parts.
-pub(crate) fn read_key(parts: &[FieldType], mut octets: &[u8]) -> Option<Box<[Datum]>> {
+pub(crate) fn read_key(parts: &[FieldType], mut octets: &[u8]) -> Option<Key> {
+    if let [part] = parts {
+        return (octets.len() == part_length(*part))
+            .then(|| read_datum(*part, octets))
+            .flatten()
+            .map(|one| [one].into());
+    }
     let mut key = Vec::with_capacity(parts.len());
     for part in parts {
         let value = octets.get(..part_length(*part))?;

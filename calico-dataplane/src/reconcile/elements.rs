@@ -6,11 +6,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use calico_core::delta::{Difference, Tracker};
-use calico_core::table::{Datum, ElementData, SetName};
+use calico_core::table::{ElementData, Key, SetName};
 
 use crate::ObservedSet;
 
-pub(super) type Key = Box<[Datum]>;
 pub(super) type Data = Option<ElementData>;
 
 /// See the module.

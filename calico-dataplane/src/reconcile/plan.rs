@@ -10,11 +10,11 @@ use std::time::Duration;
 use calico_core::delta::{Difference, Tracker};
 use calico_core::net::InterfaceName;
 use calico_core::table::{
-    Chain, ChainName, Datum, Delta, Element, ElementData, ElementDelta, InterfaceSetting, Neighbor, SetDecl, SetKind,
-    SetName,
+    Chain, ChainName, Datum, Delta, Element, ElementData, ElementDelta, InterfaceSetting, Key, Neighbor, SetDecl,
+    SetKind, SetName,
 };
 
-use super::elements::{Data, Key};
+use super::elements::Data;
 use super::machine::{Reconciler, WorkloadState};
 use super::retry::Object;
 
@@ -173,11 +173,10 @@ impl Plan<'_> {
         for (set, change) in changes.iter().filter(|(set, _)| self.set_exists(set)).collect::<Vec<_>>() {
             let mut taken = ElementDelta { set: set.clone(), removed: Vec::new(), added: Vec::new() };
             // An entry that only goes waits for no chain: that only ever closes. One that changes keeps its former verdict until then.
-            let added: BTreeMap<&[Datum], &Element> =
-                change.added.iter().map(|element| (&*element.key, element)).collect();
-            let removed: BTreeMap<&[Datum], &Element> =
-                change.removed.iter().map(|element| (&*element.key, element)).collect();
-            let keys: BTreeSet<&[Datum]> = added.keys().chain(removed.keys()).copied().collect();
+            let added: BTreeMap<&Key, &Element> = change.added.iter().map(|element| (&element.key, element)).collect();
+            let removed: BTreeMap<&Key, &Element> =
+                change.removed.iter().map(|element| (&element.key, element)).collect();
+            let keys: BTreeSet<&Key> = added.keys().chain(removed.keys()).copied().collect();
             for key in keys {
                 let object = entry(set, key);
                 let target = added.get(key).and_then(|element| element.data.as_ref()?.target());
@@ -285,7 +284,7 @@ pub(super) fn host_objects(machine: &Reconciler, now: Duration, delta: &mut Delt
 pub(super) fn workload_state(machine: &Reconciler, interface: InterfaceName) -> WorkloadState {
     let first = Datum::Interface(interface);
     let mut entries: Vec<(&SetName, Difference<'_, Key, Data>)> = Vec::new();
-    let start: Key = Box::from([first]);
+    let start = Key::from([first]);
     for set in &machine.interface_sets {
         let found = machine.elements.of(set).into_iter().flat_map(|elements| elements.range(&start..));
         let mine = found.take_while(|found| found.key.first() == Some(&first));
@@ -356,8 +355,8 @@ pub(super) fn is_settled(machine: &Reconciler, object: &Object) -> bool {
     }
 }
 
-pub(super) fn entry(map: &SetName, key: &[Datum]) -> Object {
-    Object::Entry(map.clone(), key.into())
+pub(super) fn entry(map: &SetName, key: &Key) -> Object {
+    Object::Entry(map.clone(), key.clone())
 }
 
 /// Far more than chains are nested; it only bounds recursion.

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use calico_core::net::InterfaceName;
-use calico_core::table::{ChainName, Datum, RouteKey, SetName};
+use calico_core::table::{ChainName, Key, RouteKey, SetName};
 
 /// How long to wait after failures: from `first`, twice as long each time, up to `longest`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,7 +53,7 @@ pub enum Object {
     /// A chain.
     Chain(ChainName),
     /// What an interface leads to in a verdict map, or another single element of one.
-    Entry(SetName, Box<[Datum]>),
+    Entry(SetName, Key),
     /// A route.
     Route(RouteKey),
     /// A neighbour.

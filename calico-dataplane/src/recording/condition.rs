@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use calico_core::net::Family;
-use calico_core::table::{Datum, Field, Match, SetKind, Value};
+use calico_core::table::{Datum, Field, Key, Match, SetKind, Value};
 
 use super::interpret::Run;
 use super::ruleset::StoredSet;
@@ -41,7 +41,7 @@ impl Run<'_> {
                 _ => false,
             },
             Match::InSet { key, set, negated } => {
-                let key: Option<Box<[Datum]>> = key.iter().map(|field| datum(*field, packet)).collect();
+                let key: Option<Key> = key.iter().map(|field| datum(*field, packet)).collect();
                 let set = ruleset.sets.get(set);
                 set.zip(key).is_some_and(|(set, key)| is_member(set, &key) != *negated)
             }

@@ -9,8 +9,8 @@ use std::net::IpAddr;
 use calico_core::flow::Decision;
 use calico_core::net::{Family, PortRange};
 use calico_core::table::{
-    Chain, ChainName, ChainType, CtState, Datum, ElementData, Field, Hook, Reject, Rule, SetName, Statement, Table,
-    Verdict,
+    Chain, ChainName, ChainType, CtState, Datum, ElementData, Field, Hook, Key, Reject, Rule, SetName, Statement,
+    Table, Verdict,
 };
 
 use super::condition::datum;
@@ -176,7 +176,7 @@ impl Ruleset {
     }
 
     fn data_of(&self, key: &[Field], map: &SetName, packet: &Packet) -> Option<&ElementData> {
-        let key: Option<Box<[_]>> = key.iter().map(|field| datum(*field, packet)).collect();
+        let key: Option<Key> = key.iter().map(|field| datum(*field, packet)).collect();
         self.sets.get(map)?.elements.get(&key?)?.as_ref()
     }
 }

@@ -5,7 +5,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use calico_core::table::{
-    Chain, ChainName, Datum, Delta, Element, ElementData, ElementDelta, Fingerprint, Rule, SetDecl, SetKind, SetName,
+    Chain, ChainName, Datum, Delta, Element, ElementData, ElementDelta, Fingerprint, Key, Rule, SetDecl, SetKind,
+    SetName,
 };
 
 use crate::{DataplaneError, ObservedChain, ObservedSet};
@@ -20,7 +21,7 @@ pub struct Ruleset {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct StoredSet {
     pub(super) decl: SetDecl,
-    pub(super) elements: BTreeMap<Box<[Datum]>, Option<ElementData>>,
+    pub(super) elements: BTreeMap<Key, Option<ElementData>>,
 }
 
 impl Ruleset {

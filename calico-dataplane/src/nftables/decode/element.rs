@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
+use std::ops::Range;
 
 use calico_core::table::{ChainName, Datum, Element, ElementData, FieldType, SetDecl, SetKind, Table, Verdict};
 
@@ -13,11 +14,16 @@ use crate::nftables::userdata::Target;
 
 /// Collects the elements of one set, as octets until the declaration gives them meaning.
 #[derive(Debug, Default)]
-pub(crate) struct Elements(Vec<Raw>);
+pub(crate) struct Elements {
+    found: Vec<Raw>,
+    /// Their keys, one behind the other.
+    keys: Vec<u8>,
+}
 
 #[derive(Debug)]
 struct Raw {
-    key: Vec<u8>,
+    /// The place of its key.
+    key: Range<usize>,
     end: bool,
     data: Option<RawData>,
 }
@@ -32,42 +38,56 @@ impl Elements {
     pub(crate) fn add(&mut self, body: &[u8]) -> Option<()> {
         let (table, body) = attributes_of(body)?;
         let list = find(body, element::LIST_ELEMENTS)?;
-        self.0.extend(attributes(list).filter(|(kind, _)| *kind == LIST_ITEM).filter_map(|(_, item)| raw(table, item)));
+        attributes(list).filter(|(kind, _)| *kind == LIST_ITEM).for_each(|(_, item)| self.add_one(table, item));
         Some(())
+    }
+
+    fn add_one(&mut self, table: Table, item: &[u8]) {
+        let (mut key, mut end, mut data) = (None, false, None);
+        for (kind, value) in attributes(item) {
+            match kind {
+                element::KEY => key = find(value, data::VALUE),
+                element::FLAGS => end = read_be32(value).is_some_and(|flags| flags & element::INTERVAL_END != 0),
+                element::DATA => data = raw_data(table, value),
+                _ => {}
+            }
+        }
+        let Some(key) = key else { return };
+        let start = self.keys.len();
+        self.keys.extend_from_slice(key);
+        self.found.push(Raw { key: start..self.keys.len(), end, data });
+    }
+
+    fn key(&self, raw: &Raw) -> &[u8] {
+        self.keys.get(raw.key.clone()).unwrap_or_default()
     }
 
     /// Where they lead, as those of a map that belongs to a rule; none if to what we could not have named.
     pub(crate) fn target(&self) -> Option<Target> {
         let mut verdicts = Vec::new();
-        for raw in self.0.iter().filter(|raw| !raw.end) {
+        for raw in self.found.iter().filter(|raw| !raw.end) {
             let Some(RawData::Verdict(Some(verdict))) = &raw.data else { return None };
-            verdicts.push((&raw.key, verdict.target().map(ChainName::as_str)));
+            verdicts.push((self.key(raw), verdict.target().map(ChainName::as_str)));
         }
         verdicts.sort_unstable();
         Some(Target::of_map(verdicts.into_iter().map(|(_, name)| name)))
     }
 
     /// The elements; none if any of them is nothing that we would write, which makes the whole set foreign.
-    pub(crate) fn observe(mut self, decl: &SetDecl) -> Option<BTreeSet<Element>> {
+    pub(crate) fn observe(&self, decl: &SetDecl) -> Option<BTreeSet<Element>> {
         match (decl.kind, decl.key.as_slice()) {
             (SetKind::Interval, [FieldType::Addr(family)]) => {
-                let mut bounds = self.0.iter().map(|raw| Some((read_address(*family, &raw.key)?, raw.end)));
-                let bounds = bounds.by_ref().collect::<Option<Vec<_>>>()?;
-                prefixes(bounds)
+                let bounds = self.found.iter().map(|raw| Some((read_address(*family, self.key(raw))?, raw.end)));
+                prefixes(bounds.collect::<Option<Vec<_>>>()?)
             }
-            _ => self.0.drain(..).map(|raw| exact(decl, raw)).collect(),
+            _ => self.found.iter().map(|raw| exact(decl, self.key(raw), raw)).collect(),
         }
     }
 }
 
-fn raw(table: Table, item: &[u8]) -> Option<Raw> {
-    let end = find(item, element::FLAGS).and_then(read_be32).is_some_and(|flags| flags & element::INTERVAL_END != 0);
-    let key = find(item, element::KEY).and_then(|key| find(key, data::VALUE))?;
-    let data = find(item, element::DATA).and_then(|found| {
-        let verdict = find(found, data::VERDICT).map(|found| RawData::Verdict(verdict(table, found)));
-        verdict.or_else(|| find(found, data::VALUE).map(|found| RawData::Value(found.to_vec())))
-    });
-    Some(Raw { key: key.to_vec(), end, data })
+fn raw_data(table: Table, found: &[u8]) -> Option<RawData> {
+    let verdict = find(found, data::VERDICT).map(|found| RawData::Verdict(verdict(table, found)));
+    verdict.or_else(|| find(found, data::VALUE).map(|found| RawData::Value(found.to_vec())))
 }
 
 fn verdict(table: Table, value: &[u8]) -> Option<Verdict> {
@@ -83,17 +103,17 @@ fn verdict(table: Table, value: &[u8]) -> Option<Verdict> {
     }
 }
 
-fn exact(decl: &SetDecl, raw: Raw) -> Option<Element> {
-    let data = match (decl.kind, raw.data) {
+fn exact(decl: &SetDecl, key: &[u8], raw: &Raw) -> Option<Element> {
+    let data = match (decl.kind, &raw.data) {
         (_, None) => None,
-        (SetKind::VerdictMap, Some(RawData::Verdict(found))) => Some(ElementData::Verdict(found?)),
+        (SetKind::VerdictMap, Some(RawData::Verdict(found))) => Some(ElementData::Verdict(found.clone()?)),
         (SetKind::AddressMap(family), Some(RawData::Value(found))) => {
-            Some(ElementData::Addr(read_address(family, &found)?))
+            Some(ElementData::Addr(read_address(family, found)?))
         }
         _ => return None,
     };
     (decl.kind.takes(data.as_ref()) && !raw.end).then_some(())?;
-    Some(Element { key: read_key(&decl.key, &raw.key)?, data })
+    Some(Element { key: read_key(&decl.key, key)?, data })
 }
 
 /// Pairs starts with ends. Listed in no particular order; an end sorts before a start at the same address.

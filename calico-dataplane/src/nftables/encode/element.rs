@@ -51,39 +51,31 @@ fn write<'a>(batch: &mut Batch<'a>, kind: u16, flags: u16, subject: Subject<'a>,
 
 /// To name an element for removal, its key is enough.
 fn one(w: &mut Writer, item: &Element, with_data: bool) {
-    let mut key = Vec::with_capacity(64);
-    push_key(&mut key, &item.key);
     w.nest(LIST_ITEM, |w| {
-        w.nest(element::KEY, |w| w.attribute(data::VALUE, &key));
+        w.nest(element::KEY, |w| w.octets(data::VALUE, |octets| push_key(octets, &item.key)));
         if let Some(data) = item.data.as_ref().filter(|_| with_data) {
             w.nest(element::DATA, |w| write_data(w, data));
         }
     });
     let [Datum::Net(cidr)] = &*item.key else { return };
     if let Some(end) = after(cidr) {
-        let mut key = Vec::new();
-        push_address(&mut key, end);
-        interval_end(w, &key);
+        interval_end(w, |octets| push_address(octets, end));
     }
 }
 
 fn write_data(w: &mut Writer, data: &ElementData) {
     match data {
         ElementData::Verdict(verdict) => write_verdict(w, verdict),
-        ElementData::Addr(address) => {
-            let mut octets = Vec::new();
-            push_address(&mut octets, *address);
-            w.attribute(data::VALUE, &octets);
-        }
+        ElementData::Addr(address) => w.octets(data::VALUE, |octets| push_address(octets, *address)),
         // Without data the kernel refuses the element.
         _ => {}
     }
 }
 
-fn interval_end(w: &mut Writer, key: &[u8]) {
+fn interval_end(w: &mut Writer, key: impl FnOnce(&mut Vec<u8>)) {
     w.nest(LIST_ITEM, |w| {
         w.be32(element::FLAGS, element::INTERVAL_END);
-        w.nest(element::KEY, |w| w.attribute(data::VALUE, key));
+        w.nest(element::KEY, |w| w.octets(data::VALUE, key));
     });
 }
 
@@ -191,7 +183,7 @@ impl<'a> Span<'a> {
         if kind == SetKind::Interval
             && let Some(end) = self.end.as_ref().filter(|end| Some(*end) != next)
         {
-            interval_end(w, end);
+            interval_end(w, |octets| octets.extend_from_slice(end));
         }
     }
 }

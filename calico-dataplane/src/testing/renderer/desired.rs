@@ -6,7 +6,7 @@ use std::fmt::Debug;
 use std::net::IpAddr;
 
 use calico_core::net::{InterfaceName, Mac};
-use calico_core::table::{Datum, Delta, InterfaceSetting, Neighbor, Route, RouteKey, SetName, Shaping};
+use calico_core::table::{Delta, InterfaceSetting, Key, Neighbor, Route, RouteKey, SetName, Shaping};
 
 use crate::recording::Ruleset;
 
@@ -66,7 +66,7 @@ impl Desired {
     }
 
     fn first_absent_element(&self, delta: &Delta) -> Option<String> {
-        let mut sets: BTreeMap<&SetName, BTreeSet<Box<[Datum]>>> = BTreeMap::new();
+        let mut sets: BTreeMap<&SetName, BTreeSet<Key>> = BTreeMap::new();
         for change in &delta.elements {
             let keys = sets.entry(&change.set).or_insert_with(|| self.keys(&change.set));
             let absent = change.removed.iter().find(|element| !keys.remove(&element.key));
@@ -78,7 +78,7 @@ impl Desired {
         None
     }
 
-    fn keys(&self, set: &SetName) -> BTreeSet<Box<[Datum]>> {
+    fn keys(&self, set: &SetName) -> BTreeSet<Key> {
         let found = self.ruleset.sets().find(|(decl, _)| decl.name == *set);
         found.into_iter().flat_map(|(_, elements)| elements.map(|element| element.key)).collect()
     }
