@@ -90,13 +90,14 @@ impl<K: Ord + Clone, V: PartialEq> Tracker<K, V> {
         self.update(key, Side::Observed, value);
     }
 
-    /// Takes note of what objects are now. Much less work than one by one, if they come in order and are most of what differs.
+    /// Takes note of what objects are now. Much less work than one by one, if they come in order and are a good part of all.
     pub fn set_all_observed<'a>(&mut self, values: impl ExactSizeIterator<Item = (&'a K, &'a V)>)
     where
         K: 'a,
         V: Clone + 'a,
     {
-        if values.len() < self.pending.len() / 2 {
+        // Both maps are made anew below.
+        if values.len() < (self.settled.len() + self.pending.len()) / 4 {
             values.for_each(|(key, value)| self.set_observed(key.clone(), Some(value.clone())));
             return;
         }
@@ -126,10 +127,19 @@ impl<K: Ord + Clone, V: PartialEq> Tracker<K, V> {
 
     /// Takes a whole look at the host: what is not in it is absent. Says what was as it should be, and is not any more.
     pub fn observe_all<I: IntoIterator<Item = (K, V)>>(&mut self, snapshot: I) -> alloc::vec::IntoIter<K> {
+        let found = snapshot.into_iter().collect::<BTreeMap<K, V>>();
+        if found.is_empty() && self.settled.is_empty() {
+            // As on a host where nothing of ours has been yet.
+            self.pending.retain(|_, sides| {
+                sides.observed = None;
+                sides.desired.is_some()
+            });
+            return Vec::new().into_iter();
+        }
         let settled = core::mem::take(&mut self.settled).into_iter().map(|(key, value)| (key, (Some(value), true)));
         let pending = core::mem::take(&mut self.pending).into_iter();
         let mut known = merge(settled, pending.map(|(key, sides)| (key, (sides.desired, false)))).peekable();
-        let mut found = snapshot.into_iter().collect::<BTreeMap<K, V>>().into_iter().peekable();
+        let mut found = found.into_iter().peekable();
         let (mut settled, mut pending, mut undone) = (Vec::new(), Vec::new(), Vec::new());
         loop {
             let known = known.next_if(|(key, _)| found.peek().is_none_or(|(found, _)| key <= found));
