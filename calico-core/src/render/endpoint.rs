@@ -15,8 +15,8 @@ use super::{RenderConfig, arp, bandwidth, qos};
 use crate::calc::event::ActiveEndpoint;
 use crate::net::{Cidr, Family, InterfaceName};
 use crate::table::{
-    Chain, ChainName, Datum, Element, ElementData, Field, InterfaceSetting, Key, Match, Neighbor, Route, RouteClass,
-    RouteKey, RouteTableId, RouteTarget, Rule, SetName, Shaping, Verdict,
+    Chain, ChainName, Datum, Element, Field, InterfaceSetting, Key, Match, Neighbor, Route, RouteClass, RouteKey,
+    RouteTableId, RouteTarget, Rule, SetName, Shaping, Verdict,
 };
 
 /// Everything that an endpoint contributes under its own name.
@@ -40,10 +40,9 @@ pub(super) fn parts(endpoint: &ActiveEndpoint, chains: &Chains) -> Parts {
     let interface = endpoint.interface;
     let mut parts = Parts::default();
     let mut add = |set: &str, key: Key, target: Option<ChainName>| {
-        parts.elements.insert((
-            SetName::composed(set),
-            Element { key, data: target.map(Verdict::Goto).map(ElementData::Verdict) },
-        ));
+        parts
+            .elements
+            .insert((SetName::composed(set), Element { key, data: target.map(|chain| Verdict::Goto(chain).into()) }));
     };
     let ifname = || Key::from([Datum::Interface(interface)]);
     add(FROM_WORKLOAD, ifname(), Some(chains.stack_name(&endpoint.egress, course(Direction::Egress))));

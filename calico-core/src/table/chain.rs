@@ -205,7 +205,7 @@ pub enum Verdict {
 
 /// Identity of a chain's content, stored with the chain in the kernel: equal fingerprints mean that nothing has to be written.
 ///
-/// FNV-1a, 64 bits, over the derived `Hash` feed. It need only tell apart versions of one chain on one host; it is compared
+/// FNV-1a, 64 bits, over the derived `Hash` feed, in which a number is one step. It need only tell apart versions of one chain on one host; it is compared
 /// with what a build of the same release wrote, and any other release may rewrite every chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Fingerprint(u64);
@@ -285,8 +285,21 @@ impl Hasher for Fnv {
     }
 
     fn write(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
-        }
+        bytes.iter().for_each(|byte| self.step((*byte).into()));
+    }
+
+    // Numbers of variants, and lengths: of eight octets, of which seven are nearly always zero.
+    fn write_usize(&mut self, number: usize) {
+        self.step(u64::try_from(number).unwrap_or(u64::MAX));
+    }
+
+    fn write_isize(&mut self, number: isize) {
+        self.write_usize(number.cast_unsigned());
+    }
+}
+
+impl Fnv {
+    const fn step(&mut self, value: u64) {
+        self.0 = (self.0 ^ value).wrapping_mul(0x0100_0000_01b3);
     }
 }

@@ -1,5 +1,6 @@
 //! Named sets and verdict maps.
 
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 use core::net::IpAddr;
@@ -38,7 +39,7 @@ pub enum SetKind {
 
 impl SetKind {
     /// Whether elements of such a set may have this data.
-    pub const fn takes(self, data: Option<&ElementData>) -> bool {
+    pub fn takes(self, data: Option<&ElementData>) -> bool {
         match (self, data) {
             (Self::Hash | Self::Interval, None) => true,
             (Self::VerdictMap, Some(ElementData::Verdict(verdict))) => verdict.is_plain(),
@@ -89,14 +90,14 @@ pub enum Datum {
 #[non_exhaustive]
 pub enum ElementData {
     /// A verdict, in [`SetKind::VerdictMap`]: one that leads to a chain, accepts, drops or returns.
-    Verdict(Verdict),
+    Verdict(Arc<Verdict>),
     /// An address, in [`SetKind::AddressMap`].
     Addr(IpAddr),
 }
 
 impl ElementData {
     /// The chain it leads to, if it leads to one.
-    pub const fn target(&self) -> Option<&ChainName> {
+    pub fn target(&self) -> Option<&ChainName> {
         match self {
             Self::Verdict(verdict) => verdict.target(),
             Self::Addr(_) => None,
@@ -104,11 +105,17 @@ impl ElementData {
     }
 
     /// The verdict, if it is one.
-    pub const fn verdict(&self) -> Option<&Verdict> {
+    pub fn verdict(&self) -> Option<&Verdict> {
         match self {
             Self::Verdict(verdict) => Some(verdict),
             Self::Addr(_) => None,
         }
+    }
+}
+
+impl From<Verdict> for ElementData {
+    fn from(verdict: Verdict) -> Self {
+        Self::Verdict(verdict.into())
     }
 }
 
@@ -130,7 +137,7 @@ impl Element {
 
     /// An element of a [`SetKind::VerdictMap`].
     pub fn verdict(key: impl Into<Key>, verdict: Verdict) -> Self {
-        Self { key: key.into(), data: Some(ElementData::Verdict(verdict)) }
+        Self { key: key.into(), data: Some(verdict.into()) }
     }
 
     /// An element of a [`SetKind::AddressMap`].

@@ -106,7 +106,7 @@ fn verdict(table: Table, value: &[u8]) -> Option<Verdict> {
 fn exact(decl: &SetDecl, key: &[u8], raw: &Raw) -> Option<Element> {
     let data = match (decl.kind, &raw.data) {
         (_, None) => None,
-        (SetKind::VerdictMap, Some(RawData::Verdict(found))) => Some(ElementData::Verdict(found.clone()?)),
+        (SetKind::VerdictMap, Some(RawData::Verdict(found))) => Some(found.clone()?.into()),
         (SetKind::AddressMap(family), Some(RawData::Value(found))) => {
             Some(ElementData::Addr(read_address(family, found)?))
         }
