@@ -99,11 +99,21 @@ pub(super) fn kernel_set(id: SetId, part: SetPart, family: Family) -> SetName {
         SetPart::Ports => "ports",
     };
     let version = match family {
-        Family::V4 => 4,
-        Family::V6 => 6,
+        Family::V4 => '4',
+        Family::V6 => '6',
     };
-    SetName::composed(&format!("{part}{version}-{id}"))
+    // A change of one member makes such a name; to format it takes as long as to find the member.
+    let mut name = String::with_capacity(LONGEST_SET);
+    name.push_str(part);
+    name.push(version);
+    name.push('-');
+    for octet in id.octets() {
+        [octet >> 4, octet & 0xf].into_iter().for_each(|digit| name.extend(char::from_digit(digit.into(), 16)));
+    }
+    SetName::composed(&name)
 }
+
+const LONGEST_SET: usize = 40;
 
 fn policy_path(key: &ResourceKey) -> String {
     let kind = short_kind(key);

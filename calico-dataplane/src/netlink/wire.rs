@@ -44,6 +44,12 @@ pub(crate) struct Writer {
 }
 
 impl Writer {
+    /// Writes over a buffer, of which only the room counts.
+    pub(crate) fn over(mut buffer: Vec<u8>) -> Self {
+        buffer.clear();
+        Self { bytes: buffer, overflowed: false }
+    }
+
     /// Appends one message whose body `body` writes.
     pub(crate) fn message(&mut self, kind: u16, flags: u16, sequence: u32, body: impl FnOnce(&mut Self)) {
         let start = self.bytes.len();

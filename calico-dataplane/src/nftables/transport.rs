@@ -22,6 +22,8 @@ use crate::{DataplaneError, ObservedChain, ObservedObjects, ObservedSet};
 
 /// How often a refused transaction is adapted.
 const ATTEMPTS: usize = 4;
+/// Most octets of a transaction whose buffer is kept for the next one.
+const KEPT: usize = 64 * 1024;
 /// How often a listing starts over because somebody wrote meanwhile.
 const LISTINGS: usize = 10;
 
@@ -31,6 +33,8 @@ pub(crate) struct Ruleset {
     socket: RequestSocket,
     destroy: bool,
     known: Known,
+    /// Room for the next transaction.
+    buffer: Vec<u8>,
 }
 
 /// What a listing holds.
@@ -47,7 +51,7 @@ type Refusal<'a> = (i32, Subject<'a>);
 impl Ruleset {
     pub(crate) fn open() -> Result<Self, DataplaneError> {
         let socket = RequestSocket::open(NETLINK_NETFILTER).map_err(kernel("open a socket", &"netfilter netlink"))?;
-        let mut ruleset = Self { socket, destroy: false, known: Known::default() };
+        let mut ruleset = Self { socket, destroy: false, known: Known::default(), buffer: Vec::new() };
         let probe = probe_destroy(ruleset.socket.reserve(0))?;
         ruleset.destroy = ruleset.send(&probe)?.is_empty();
         Ok(ruleset)
@@ -71,9 +75,11 @@ impl Ruleset {
             if !has_ruleset(current) {
                 return Ok(());
             }
-            let transaction =
-                encode(current, Dialect { destroy: self.destroy, recreated: &recreated }, self.socket.reserve(0))?;
+            let dialect = Dialect { destroy: self.destroy, recreated: &recreated };
+            let buffer = std::mem::take(&mut self.buffer);
+            let transaction = encode(current, dialect, self.socket.reserve(0), buffer)?;
             let refusals = self.send(&transaction)?;
+            self.buffer = Some(transaction.bytes).filter(|bytes| bytes.capacity() <= KEPT).unwrap_or_default();
             let Some((errno, subject)) = refusals.first() else {
                 self.known.remember(delta);
                 return Ok(());

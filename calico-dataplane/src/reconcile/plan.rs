@@ -49,17 +49,21 @@ struct Plan<'a> {
     chains: BTreeSet<ChainName>,
 }
 
-impl Plan<'_> {
+/// By reference, so that the map of a few sets is a small allocation.
+type Changes<'a> = BTreeMap<&'a SetName, ElementDelta>;
+
+impl<'a> Plan<'a> {
     fn may(&self, object: &Object) -> bool {
         self.items.len() < self.limit && self.machine.retries.may_try(object, self.now)
     }
 
     /// Element changes by set, of sets that are wanted.
-    fn element_changes(&self) -> BTreeMap<SetName, ElementDelta> {
-        let mut changes: BTreeMap<SetName, ElementDelta> = BTreeMap::new();
+    fn element_changes(&self) -> Changes<'a> {
+        let mut changes = Changes::new();
         let wanted = self.machine.elements.pending_sets().filter(|(set, _)| self.machine.sets.desired(set).is_some());
         for (set, elements) in wanted {
-            let mut change = ElementDelta { set: set.clone(), removed: Vec::new(), added: Vec::new() };
+            let added = Vec::with_capacity(elements.pending_len());
+            let mut change = ElementDelta { set: set.clone(), removed: Vec::new(), added };
             for difference in elements.pending() {
                 let key = difference.key;
                 if difference.desired.is_some() && self.machine.holds_element(set, key) {
@@ -70,13 +74,13 @@ impl Plan<'_> {
                 change.added.extend(difference.desired.map(element));
             }
             if !change.removed.is_empty() || !change.added.is_empty() {
-                changes.insert(set.clone(), change);
+                changes.insert(set, change);
             }
         }
         changes
     }
 
-    fn sets(&mut self, changes: &mut BTreeMap<SetName, ElementDelta>) {
+    fn sets(&mut self, changes: &mut Changes<'a>) {
         let machine = self.machine;
         for difference in machine.sets.pending() {
             let Some(Some(decl)) = difference.desired else { continue };
@@ -97,10 +101,10 @@ impl Plan<'_> {
         }
         let is_map =
             |name: &SetName| matches!(machine.sets.desired(name), Some(Some(decl)) if decl.kind == SetKind::VerdictMap);
-        let plain: Vec<SetName> = changes.keys().filter(|name| !is_map(name)).cloned().collect();
+        let plain: Vec<&SetName> = changes.keys().filter(|name| !is_map(name)).copied().collect();
         for name in plain {
             let object = Object::Set(name.clone());
-            let change = changes.remove(&name);
+            let change = changes.remove(name);
             if self.may(&object) {
                 self.delta.elements.extend(change);
                 self.items.push(object);
@@ -169,9 +173,9 @@ impl Plan<'_> {
         self.sets.contains(name) || as_wanted()
     }
 
-    fn entries(&mut self, changes: &BTreeMap<SetName, ElementDelta>) {
+    fn entries(&mut self, changes: &Changes<'a>) {
         for (set, change) in changes.iter().filter(|(set, _)| self.set_exists(set)).collect::<Vec<_>>() {
-            let mut taken = ElementDelta { set: set.clone(), removed: Vec::new(), added: Vec::new() };
+            let mut taken = ElementDelta { set: (*set).clone(), removed: Vec::new(), added: Vec::new() };
             // An entry that only goes waits for no chain: that only ever closes. One that changes keeps its former verdict until then.
             let added: BTreeMap<&Key, &Element> = change.added.iter().map(|element| (&element.key, element)).collect();
             let removed: BTreeMap<&Key, &Element> =

@@ -11,7 +11,7 @@ use crate::nftables::uapi::{NEW_CHAIN, NEW_ELEMENT, NEW_RULE, NEW_SET, element};
 use crate::testing::sample::{self, set_name};
 
 fn encoded(delta: &Delta) -> Vec<u8> {
-    encode(delta, Dialect { destroy: true, recreated: &BTreeSet::new() }, 1).unwrap().bytes
+    encode(delta, Dialect { destroy: true, recreated: &BTreeSet::new() }, 1, Vec::new()).unwrap().bytes
 }
 
 /// What was written is what a listing says: the kernel uses the same messages both ways.

@@ -99,13 +99,14 @@ pub(crate) const fn has_ruleset(delta: &Delta) -> bool {
         && delta.sets_removed.is_empty())
 }
 
-/// Writes a delta's nf_tables part; messages are numbered from `first`.
+/// Writes a delta's nf_tables part into a buffer; messages are numbered from `first`.
 pub(crate) fn encode<'a>(
     delta: &'a Delta,
     dialect: Dialect<'_>,
     first: u32,
+    buffer: Vec<u8>,
 ) -> Result<Transaction<'a>, DataplaneError> {
-    let mut batch = Batch::begin(first);
+    let mut batch = Batch::begin(first, buffer);
     let written: BTreeSet<&ChainName> = delta.chains_set.iter().map(|chain| &chain.name).collect();
     let removed = || delta.chains_removed.iter().filter(|name| !written.contains(name));
     let of_sets = delta.sets_added.iter().map(|decl| decl.name.table());
@@ -137,7 +138,7 @@ pub(crate) fn encode<'a>(
 
 /// A transaction that does nothing but ask whether `DESTROY` messages are known.
 pub(crate) fn probe_destroy(first: u32) -> Result<Transaction<'static>, DataplaneError> {
-    let mut batch = Batch::begin(first);
+    let mut batch = Batch::begin(first, Vec::new());
     batch.message(uapi::DESTROY_TABLE, 0, Subject::Table(Table::Inet), |w| {
         w.text(uapi::table::NAME, "calico-dataplane-probe")
     });
@@ -242,6 +243,9 @@ fn set_userdata(decl: &SetDecl) -> Vec<u8> {
     bytes
 }
 
+/// Messages of a transaction that changes a few elements.
+const SMALL: usize = 16;
+
 /// A transaction being written.
 pub(super) struct Batch<'a> {
     writer: Writer,
@@ -252,8 +256,9 @@ pub(super) struct Batch<'a> {
 }
 
 impl<'a> Batch<'a> {
-    fn begin(first: u32) -> Self {
-        let mut batch = Self { writer: Writer::default(), subjects: Vec::new(), first, last_start: 0, sets: 0 };
+    fn begin(first: u32, buffer: Vec<u8>) -> Self {
+        let subjects = Vec::with_capacity(SMALL);
+        let mut batch = Self { writer: Writer::over(buffer), subjects, first, last_start: 0, sets: 0 };
         batch.bracket(uapi::BATCH_BEGIN);
         batch
     }
