@@ -13,6 +13,11 @@ pub(in crate::bench) fn processor_seconds() -> f64 {
     micros as f64 / 1e6
 }
 
+/// Those outside the kernel.
+pub(in crate::bench) fn own_seconds() -> f64 {
+    getrusage(UsageWho::RUSAGE_SELF).map_or(0.0, |usage| usage.user_time().num_microseconds() as f64 / 1e6)
+}
+
 /// Seconds of processor time of another process, all threads; `proc(5)` counts them in hundredths.
 pub(in crate::bench) fn processor_seconds_of(pid: i32) -> f64 {
     let text = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
