@@ -1,10 +1,5 @@
 //! A host's decisions and their carrying out, wired as in the agent, without the agent's sockets.
 
-#![expect(
-    clippy::vec_box,
-    reason = "room for several deltas is more than malloc has at hand, which one change would feel"
-)]
-
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -54,7 +49,7 @@ impl Host {
     }
 
     /// Takes in one change; returns how long it took until the kernel had acknowledged all of it, and what was written.
-    pub(super) async fn change(&mut self, document: &Value) -> Result<(Duration, Box<Delta>), LabError> {
+    pub(super) async fn change(&mut self, document: &Value) -> Result<(Duration, Delta), LabError> {
         let update = update(document)?;
         let begun = Instant::now();
         self.graph.handle_update(&update);
@@ -89,7 +84,7 @@ impl Host {
     }
 
     /// Makes the kernel as it should be; returns what was written, without settings of interfaces.
-    pub(super) async fn carry_out(&mut self) -> Result<Vec<Box<Delta>>, LabError> {
+    pub(super) async fn carry_out(&mut self) -> Result<Vec<Delta>, LabError> {
         let mut wanted = Delta::default();
         for event in self.graph.flush() {
             self.renderer.handle(&event, &mut wanted);
@@ -103,9 +98,8 @@ impl Host {
                 Step::Idle => return Ok(written),
                 Step::Looked => {}
                 Step::LookFailed(error) => return Err(error).context(|| "cannot look at the kernel".into()),
-                Step::Applied { mut delta, report } if report.is_complete() => {
-                    delta.settings = Vec::new();
-                    written.push(delta);
+                Step::Applied { delta, report } if report.is_complete() => {
+                    written.push(Delta { settings: Vec::new(), ..*delta });
                 }
                 Step::Applied { report, .. } => {
                     return Err(LabError::new(format!("the kernel refused something: {report:?}")));

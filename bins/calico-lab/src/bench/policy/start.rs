@@ -5,8 +5,6 @@
 //! netlink, the same transaction sent to an empty namespace with nothing calculated. Targets: at most half of `nft -f` and 1.3 times bare
 //! netlink; the second start writes nothing.
 
-#![expect(clippy::vec_box, reason = "as they come from the driver")]
-
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
@@ -105,7 +103,7 @@ struct Start {
     took: f64,
     /// Those of processor time outside the kernel: on a machine with others, these tell builds apart.
     own: f64,
-    written: Vec<Box<Delta>>,
+    written: Vec<Delta>,
 }
 
 fn start(netns: &Netns, updates: &[Update]) -> Result<Start, LabError> {
@@ -119,7 +117,7 @@ fn start(netns: &Netns, updates: &[Update]) -> Result<Start, LabError> {
 }
 
 /// Milliseconds that the kernel and the encoding take alone.
-fn send(netns: &Netns, deltas: &[Box<Delta>]) -> Result<f64, LabError> {
+fn send(netns: &Netns, deltas: &[Delta]) -> Result<f64, LabError> {
     within(netns, async || {
         let mut dataplane =
             LinuxDataplane::open(LinuxConfig::default()).context(|| "cannot open the dataplane".into())?;
