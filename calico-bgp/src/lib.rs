@@ -52,6 +52,7 @@
 
 mod backend;
 pub mod bfd;
+pub mod bird;
 #[cfg(feature = "tokio")]
 mod clock;
 mod random;

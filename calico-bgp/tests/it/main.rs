@@ -5,6 +5,8 @@
 mod bfd;
 #[cfg(test)]
 mod bird;
+#[cfg(test)]
+mod bird_render;
 mod native;
 #[cfg(test)]
 mod neighbour;

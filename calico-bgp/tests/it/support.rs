@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::process::Command;
+use std::process::{Command, Output};
 use std::sync::{PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
@@ -50,6 +50,13 @@ pub(crate) fn ip(arguments: &[&str]) {
     let _starting = STARTING.read().unwrap_or_else(PoisonError::into_inner);
     let status = Command::new("ip").args(arguments).status().expect("this test needs `ip` (Debian package iproute2)");
     assert!(status.success(), "ip {arguments:?}");
+}
+
+/// Runs a program to its end.
+pub(crate) fn output(command: &mut Command, package: &str) -> Output {
+    let _starting = STARTING.read().unwrap_or_else(PoisonError::into_inner);
+    let program = command.get_program().to_string_lossy().into_owned();
+    command.output().unwrap_or_else(|error| panic!("{program}: {error}; this test needs the Debian package {package}"))
 }
 
 /// A desired state for `own` with the peers and blocks given.
