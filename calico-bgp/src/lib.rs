@@ -4,6 +4,7 @@
 //! |---|---|
 //! | sessions with real peers | `NativeBackend` (feature `tokio`): apply a [`DesiredBgp`], read [`BgpEvent`]s |
 //! | an agent without BGP, or a test double | [`RecordingBackend`] |
+//! | BIRD instead, 2.0.12 or upstream's 1.6 | [`bird`]: `BirdBackend` (feature `tokio`), or its configuration and its control socket alone |
 //! | another daemon behind the same seam | implement [`BgpBackend`], run the conformance suite (feature `testing`) |
 //! | the protocol in your own event loop | [`Speaker`]: bytes, connections and time in; bytes, routes and deadlines out |
 //! | only the messages | [`wire`] |
@@ -45,7 +46,7 @@
 //! | upstream | hold time 90 s instead of BIRD's 240 s | a dead host blackholes its pods for as long |
 //! | upstream | both ends of a mesh session connect; one has a head start | either end may be the one that restarts |
 //!
-//! For review: nothing outside `runtime`, `bfd::runtime` and `clock` may know sockets, tasks or clocks; nothing may grow with what a peer sends except by
+//! For review: nothing outside `runtime`, `bfd::runtime`, `bird::backend`, the socket of `bird::client` and `clock` may know sockets, tasks or clocks; nothing may grow with what a peer sends except by
 //! the number of its prefixes; every way to end a session must say what becomes of the routes.
 //!
 //! [`DesiredBgp`]: calico_core::bgp::DesiredBgp

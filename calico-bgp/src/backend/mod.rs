@@ -74,6 +74,18 @@ pub enum BgpError {
         #[source]
         source: Box<dyn core::error::Error + Send + Sync>,
     },
+    /// A file of a daemon cannot be written.
+    #[error("cannot write {path}")]
+    Write {
+        /// The file.
+        path: std::path::PathBuf,
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
+    /// A daemon refuses its configuration, and keeps the former one.
+    #[error("BIRD refuses the configuration that was written for it, and keeps the former one: {0}")]
+    Refused(String),
     /// The backend has stopped.
     #[error("the BGP backend has stopped")]
     Stopped,

@@ -4,6 +4,9 @@
 //! |---|---|---|
 //! | [`render`](fn@render) | [`DesiredBgp`](calico_core::bgp::DesiredBgp), a [`Dialect`], [`BirdSettings`] | one text, and what is not in it |
 //!
+//! | [`client`] | bytes of the control socket | replies, typed |
+//! | [`BirdBackend`] (feature `tokio`) | both, beside a daemon | a [`BgpBackend`](crate::BgpBackend) |
+//!
 //! Two dialects are written: that of BIRD 2 (both families in one daemon) and that of upstream's BIRD 1.6, which has a daemon for each
 //! family and, for pools with tunnels, `krt_tunnel`. A session that needs what a dialect has not is left out and named
 //! ([`Unsupported`]): it is never made with less than was asked for. More than was asked for is possible in two places only, where BIRD has no
@@ -18,8 +21,13 @@
 //!
 //! What must stay true: no byte from outside reaches the text but through [`text`]'s checks; equal input gives equal text.
 
+#[cfg(feature = "tokio")]
+mod backend;
+pub mod client;
 mod render;
 
+#[cfg(feature = "tokio")]
+pub use backend::{BirdBackend, BirdConfig, BirdPaths, Generation};
 pub use render::{
     BirdLog, BirdLogLevel, BirdSettings, Dialect, KernelMetric, KernelSettings, LeftOut, PeerOrRange, Rendered,
     Unsupported, render,

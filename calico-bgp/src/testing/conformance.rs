@@ -9,7 +9,7 @@ use core::pin::pin;
 use core::task::Poll;
 use std::collections::BTreeMap;
 
-use calico_core::bgp::{DesiredBgp, DesiredPeer, LocalSpeaker, Originated, PeerKind};
+use calico_core::bgp::{DesiredBgp, DesiredPeer, Listen, LocalSpeaker, Originated, PeerKind};
 use calico_core::net::{AsNumber, Cidr};
 
 use crate::{BgpBackend, BgpEvent, LearnedRoute, SessionState};
@@ -166,14 +166,17 @@ fn block(first: Ipv4Addr) -> Cidr {
     Cidr::new(first.into(), 26).unwrap_or_else(|| Cidr::host(first.into()))
 }
 
-fn desired((own, _): (Ipv4Addr, u16), peers: &[(Ipv4Addr, u16)], blocks: &[Cidr]) -> DesiredBgp {
+fn desired((own, own_port): (Ipv4Addr, u16), peers: &[(Ipv4Addr, u16)], blocks: &[Cidr]) -> DesiredBgp {
     let as_number = AsNumber::DEFAULT;
     let peer = |(address, port): &(Ipv4Addr, u16)| DesiredPeer {
         port: *port,
         ..DesiredPeer::new(IpAddr::V4(*address), as_number, PeerKind::Mesh, address.to_string())
     };
     DesiredBgp {
-        local: Some(LocalSpeaker::new(own.to_string(), as_number, own)),
+        local: Some(LocalSpeaker {
+            listen: Listen { port: own_port, own_addresses: true },
+            ..LocalSpeaker::new(own.to_string(), as_number, own)
+        }),
         peers: peers.iter().map(peer).collect(),
         originated: blocks.iter().copied().map(Originated::block).collect(),
         ..DesiredBgp::default()

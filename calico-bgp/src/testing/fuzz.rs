@@ -8,6 +8,7 @@ use calico_core::net::{AsNumber, Cidr};
 
 use crate::bfd::{BfdEvent, Loss};
 
+use crate::bird::client;
 use crate::wire::capability::{Fqdn, SoftwareVersion};
 use crate::wire::update::{encode_announcements, encode_withdrawals};
 use crate::wire::{
@@ -24,6 +25,29 @@ pub fn fuzz_message(data: &[u8]) {
         Some((2, rest)) => fuzz_update(rest),
         Some((_, rest)) => fuzz_speaker(rest),
         None => {}
+    }
+}
+
+/// The `bird` fuzz target: what a control socket says, in pieces as long as the first byte says, into every parser.
+pub fn fuzz_bird(data: &[u8]) {
+    let Some((step, stream)) = data.split_first() else {
+        return;
+    };
+    let mut replies = client::Replies::default();
+    for chunk in stream.chunks(usize::from(*step).max(1)) {
+        replies.push(chunk);
+        loop {
+            match replies.next_reply() {
+                Ok(Some(reply)) => {
+                    let rows = reply.lines.len();
+                    assert!(client::protocols(&reply).len() <= rows, "no more protocols than lines");
+                    assert!(client::routes(&reply).len() <= rows, "no more routes than lines");
+                    drop((client::status(&reply), client::configured(&reply), client::version_of_greeting(&reply)));
+                }
+                Ok(None) => break,
+                Err(_) => return,
+            }
+        }
     }
 }
 

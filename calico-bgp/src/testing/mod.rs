@@ -7,6 +7,6 @@ mod rib;
 mod simulation;
 
 pub use conformance::{Side, backends_converse};
-pub use fuzz::{codec_variants, fuzz_framer, fuzz_message, fuzz_open, fuzz_speaker, fuzz_update};
+pub use fuzz::{codec_variants, fuzz_bird, fuzz_framer, fuzz_message, fuzz_open, fuzz_speaker, fuzz_update};
 pub use rib::RibBench;
 pub use simulation::Simulation;

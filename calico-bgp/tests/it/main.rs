@@ -6,6 +6,8 @@ mod bfd;
 #[cfg(test)]
 mod bird;
 #[cfg(test)]
+mod bird_backend;
+#[cfg(test)]
 mod bird_render;
 mod native;
 #[cfg(test)]

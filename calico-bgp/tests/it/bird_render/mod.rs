@@ -12,6 +12,7 @@ use calico_bgp::bird::{
 use calico_core::bgp::{DesiredBgp, Password, PeerKind, Secret};
 use calico_core::net::Family;
 
+pub(crate) use parse::one_six;
 use parse::{Reader, assert_reads};
 
 const DIALECTS: [(&str, Dialect, Reader); 3] = [

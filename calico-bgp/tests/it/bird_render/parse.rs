@@ -45,7 +45,7 @@ fn without_fork(text: &str) -> String {
 }
 
 /// Where Debian's bird 1.6.8 is unpacked.
-fn one_six() -> &'static Path {
+pub(crate) fn one_six() -> &'static Path {
     static UNPACKED: OnceLock<PathBuf> = OnceLock::new();
     UNPACKED.get_or_init(|| {
         let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("bird-1.6");
