@@ -12,6 +12,7 @@ use calico_core::net::{AsNumber, Cidr, Family};
 use calico_core::resource::NodeAddress;
 use clap::{Arg, Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 
+use crate::bird_args::BirdArgs;
 use crate::policy_args::PolicyArgs;
 use crate::startup::address::Method;
 use crate::startup::identity;
@@ -82,6 +83,9 @@ pub struct RunArgs {
     /// Directory with the secrets that passwords of BGP sessions are in: a directory for each, a file for each key
     #[arg(long, env = "CALICO_BGP_SECRETS", value_name = "DIRECTORY", default_value = "/etc/calico/bgp-secrets")]
     pub bgp_secrets: PathBuf,
+    /// Where BIRD is.
+    #[command(flatten)]
+    pub bird: BirdArgs,
     /// Range of the IPv4 pool that is made when the cluster has none; `none` makes none
     #[arg(long, env = "CALICO_IPV4POOL_CIDR", value_name = "CIDR", default_value = "192.168.0.0/16", value_parser = pool_cidr)]
     pub ipv4_pool_cidr: PoolCidr,
@@ -126,9 +130,18 @@ impl Cli {
             let empty = arg.get_env().is_some_and(is_empty);
             if empty { arg.env(None::<&'static str>) } else { arg }
         };
+        let args = without_confd(args.into_iter().collect());
         let command = Self::command().mut_subcommands(|command| command.mut_args(without_empty));
         Self::from_arg_matches_mut(&mut command.try_get_matches_from(args)?)
     }
+}
+
+/// Upstream starts what writes BIRD's configuration with `-confd`, as a process of its own; here it is the agent that does.
+fn without_confd(mut args: Vec<OsString>) -> Vec<OsString> {
+    if args.get(1).is_some_and(|first| matches!(first.to_str(), Some("-confd" | "--confd"))) {
+        args.splice(1..2, ["run", "--backend", "bird"].map(OsString::from));
+    }
+    args
 }
 
 impl RunArgs {
@@ -178,7 +191,7 @@ pub enum IpSetting {
 pub enum Backend {
     /// The speaker in this process.
     Native,
-    /// As environment files for upstream say: the speaker in this process all the same, with a warning.
+    /// BIRD 2, or upstream's 1.6, which runs beside this process and is given its configuration.
     Bird,
     /// Nobody: policy only.
     None,
@@ -285,6 +298,14 @@ mod tests {
         for bad in ["0.0.0.0", "fd00::1", "Hash", "1"] {
             assert!(router_id(bad).is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn confd_is_the_agent_with_bird() {
+        let args = ["calico-node", "-confd", "--bird-dialect", "1.6"].map(OsString::from);
+        let Command::Run(args) = Cli::parse_from_process(args).unwrap().command else { panic!("not run") };
+        assert_eq!((args.backend, args.bird.bird_dialect), (Backend::Bird, crate::bird_args::BirdDialect::OneSix));
+        assert_eq!(args.bird.bird_socket, PathBuf::from("/var/run/calico/bird.ctl"));
     }
 
     #[test]

@@ -13,6 +13,8 @@
 
 pub mod agent;
 mod bgp;
+mod bird;
+pub mod bird_args;
 pub mod cli;
 pub mod control;
 pub mod health;
@@ -74,7 +76,8 @@ fn run_agent(args: RunArgs) -> Exit {
     };
     telemetry::init(level, std::env::var("RUST_LOG").ok().as_deref());
     memory::share_arenas();
-    let bgp_port = (args.backend != Backend::None).then_some(args.bgp_port);
+    // BIRD has capabilities of its own.
+    let bgp_port = (args.backend == Backend::Native).then_some(args.bgp_port);
     if let Err(error) = capability::require(bgp_port) {
         return fail(&error);
     }

@@ -13,8 +13,9 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinError;
 use tracing::{error, info, warn};
 
-use crate::agent::{Agent, Parts};
+use crate::agent::{Agent, LEARNED_ROUTE_METRIC, Parts};
 use crate::bgp::PatientSpeaker;
+use crate::bird::BirdSpeaker;
 use crate::cli::{Backend, IpSetting, RunArgs};
 use crate::control::Server;
 use crate::memory;
@@ -45,11 +46,6 @@ pub(crate) async fn run(args: RunArgs, store: Arc<dyn Datastore>) -> Result<(), 
     serve_health(&args, &agent);
     give_back_once_ready(&agent);
     tokio::spawn(secrets::follow(args.bgp_secrets.clone(), agent.wanted_secrets(), agent.facts()));
-    if args.backend == Backend::Bird {
-        warn!(
-            "CALICO_NETWORKING_BACKEND=bird: this calico-node speaks BGP itself; stop the bird daemon of this host, or set native"
-        );
-    }
     info!(node, version = env!("CARGO_PKG_VERSION"), "calico-node starts");
 
     let client = Client::new(store, Arc::new(SystemClock), Arc::new(ids));
@@ -120,7 +116,8 @@ fn configurations(args: &RunArgs) -> (RenderConfig, LinuxConfig, ReconcileConfig
 fn parts(args: &RunArgs, node: &str, store: Arc<dyn Datastore>, ids: &dyn IdSource) -> Result<Parts, RunError> {
     let (render, linux, reconcile) = configurations(args);
     let bgp: Option<Box<dyn BgpBackend>> = match args.backend {
-        Backend::Native | Backend::Bird => Some(Box::new(PatientSpeaker::start(bgp_config(ids)))),
+        Backend::Native => Some(Box::new(PatientSpeaker::start(bgp_config(ids)))),
+        Backend::Bird => Some(Box::new(BirdSpeaker::start(args.bird.config(LEARNED_ROUTE_METRIC, &args.log_level)))),
         Backend::None => None,
     };
     Ok(Parts {

@@ -15,8 +15,8 @@ use calico_core::bgp::{KernelPolicy, Programming};
 use calico_core::net::Cidr;
 use calico_core::table::{Delta, Route, RouteClass, RouteKey, RouteTableId, RouteTarget};
 
-/// Metric of learned routes.
-pub(super) const METRIC: u32 = 4096;
+/// Metric of learned routes, whoever gives them to the kernel.
+pub(crate) const METRIC: u32 = 4096;
 /// Metric of the blackholes for this host's own blocks.
 pub(super) const BLOCK_METRIC: u32 = 2048;
 

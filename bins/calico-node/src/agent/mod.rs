@@ -47,6 +47,7 @@ use crate::control::Call;
 use crate::health::Health;
 use crate::metrics::Metrics;
 use bgp::next_bgp;
+pub(crate) use bgp_routes::METRIC as LEARNED_ROUTE_METRIC;
 use denied::Job;
 pub use facts::Fact;
 use facts::Facts;

@@ -14,6 +14,9 @@ use crate::bird::{PeerOrRange, Rendered};
 use crate::time::Timestamp;
 use crate::{BgpEvent, BgpStatus, LearnedRoute, PeerStatus, SessionState};
 
+/// So long nothing new comes from peers that have said all.
+const QUIET: Duration = Duration::from_secs(2);
+
 /// One look at a daemon.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Observation {
@@ -51,8 +54,8 @@ pub(super) struct Picture {
     settling: Settling,
     /// There is a speaker; without one there are no peers to know of yet.
     has_speaker: bool,
-    /// What peers had announced at the last look at which all of them were up.
-    counts: Option<BTreeMap<PeerId, usize>>,
+    /// What peers had announced when all of them were up, and since when it is the same.
+    counts: Option<(BTreeMap<PeerId, usize>, Timestamp)>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -218,18 +221,21 @@ impl Picture {
         }
     }
 
-    /// Settled is what waits for nobody and whose peers are all up and have said, twice in a row, the same; or what has waited long enough.
+    /// Settled is what waits for nobody and whose peers are all up and say nothing new for a while (BIRD does not tell of their end-of-RIB); or
+    /// what has waited long enough.
     fn settle(&mut self, now: Timestamp) {
         let Settling::Until(deadline) = self.settling else { return };
         let awaited = || self.peers.values().filter(|peer| self.is_written(peer.peer.id));
         let calm = self.daemons.iter().all(|daemon| daemon.calm);
         let all_up = awaited().all(|peer| peer.state == SessionState::Established);
         let counts: BTreeMap<PeerId, usize> = awaited().map(|peer| (peer.peer.id, peer.received)).collect();
-        let same = self.counts.as_ref() == Some(&counts);
-        if now >= deadline || calm && all_up && same && self.has_speaker {
+        let same = self.counts.take().filter(|(former, _)| *former == counts);
+        let since = same.map_or(now, |(_, since)| since);
+        let quiet = now.since(since) >= QUIET;
+        if now >= deadline || calm && all_up && quiet && self.has_speaker {
             self.settling = Settling::Tell;
         }
-        self.counts = (calm && all_up).then_some(counts);
+        self.counts = (calm && all_up).then_some((counts, since));
     }
 
     fn is_written(&self, id: PeerId) -> bool {
@@ -322,9 +328,12 @@ mod tests {
         picture.observe(at(2), 0, Observation { status: recovering, ..seen("1", "Established", 7) });
         assert!(!settled(&mut picture), "it waits for others");
         picture.observe(at(3), 0, seen("1", "Established", 7));
-        picture.observe(at(3), 0, seen("1", "Established", 7));
+        picture.observe(at(4), 0, seen("1", "Established", 8));
+        picture.observe(at(5), 0, seen("1", "Established", 8));
+        assert!(!settled(&mut picture), "more has come");
+        picture.observe(at(6), 0, seen("1", "Established", 8));
         assert!(settled(&mut picture));
-        picture.observe(at(4), 0, seen("1", "Established", 7));
+        picture.observe(at(7), 0, seen("1", "Established", 7));
         assert!(!settled(&mut picture), "once in a life");
     }
 
@@ -341,12 +350,12 @@ mod tests {
     fn without_peers_there_is_nothing_to_wait_for_but_without_a_speaker_there_is() {
         let mut alone = picture(&[]);
         alone.observe(at(1), 0, seen("1", "", 0));
-        alone.observe(at(1), 0, seen("1", "", 0));
+        alone.observe(at(3), 0, seen("1", "", 0));
         assert!(settled(&mut alone));
         let (mut nobody, desired) = (Picture::new(DEFERRAL), DesiredBgp::default());
         nobody.set_desired(at(0), &desired, &[render(&desired, Dialect::Two, &BirdSettings::default())]);
         nobody.observe(at(1), 0, seen("1", "", 0));
-        nobody.observe(at(1), 0, seen("1", "", 0));
+        nobody.observe(at(3), 0, seen("1", "", 0));
         assert!(!settled(&mut nobody));
     }
 
@@ -354,12 +363,12 @@ mod tests {
     fn a_daemon_that_was_started_anew_begins_a_new_life() {
         let mut picture = picture(&["10.0.0.2"]);
         picture.observe(at(1), 0, seen("1", "Established", 7));
-        picture.observe(at(1), 0, seen("1", "Established", 7));
+        picture.observe(at(3), 0, seen("1", "Established", 7));
         assert!(settled(&mut picture));
-        picture.observe(at(2), 0, seen("2", "Active", 0));
+        picture.observe(at(4), 0, seen("2", "Active", 0));
         assert_eq!(drain(&mut picture).first(), Some(&BgpEvent::Restarted));
-        picture.observe(at(3), 0, seen("2", "Established", 7));
-        picture.observe(at(3), 0, seen("2", "Established", 7));
+        picture.observe(at(5), 0, seen("2", "Established", 7));
+        picture.observe(at(7), 0, seen("2", "Established", 7));
         assert!(settled(&mut picture));
     }
 

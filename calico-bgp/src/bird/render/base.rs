@@ -118,7 +118,7 @@ fn kernel_protocol(text: &mut Text, context: Context<'_>, family: Family) {
     text.close();
 }
 
-/// What this node originates, with the LOCAL_PREF that says its priority.
+/// What this node originates, with its priority as a metric: LOCAL_PREF would be lost on the way to a session in BIRD 1.6.
 fn originated(text: &mut Text, context: Context<'_>, family: Family) {
     // A prefix may be there for two reasons; each protocol has it once then.
     let mut by_protocol: BTreeMap<&str, Vec<&Originated>> = BTreeMap::new();
@@ -137,8 +137,8 @@ fn originated(text: &mut Text, context: Context<'_>, family: Family) {
         text.open(format_args!("protocol static {protocol}{}", suffix(family)));
         channel(text, context.dialect, family);
         for Originated { prefix, priority, .. } in routes {
-            let preference = PRIORITY_SUM.saturating_sub(*priority);
-            text.line(format_args!("route {prefix} blackhole {{ bgp_local_pref = {preference}; }};"));
+            let metric = (*priority).min(PRIORITY_SUM);
+            text.line(format_args!("route {prefix} blackhole {{ krt_metric = {metric}; }};"));
         }
         text.close();
     }

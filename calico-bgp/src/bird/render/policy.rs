@@ -16,7 +16,8 @@ pub(super) const SERVICES: &str = "calico_services";
 /// Ways to peers that are not on link. Nobody hears of them.
 pub(super) const GATEWAYS: &str = "calico_gateways";
 
-/// The functions that sessions call: `calico_own…` before their filters (only what is ours or was learned goes on), and `calico_export…`
+/// The functions that sessions call: `calico_own…` before their filters (only what is ours, with the
+/// LOCAL_PREF that says its priority, or was learned goes on), and `calico_export…`
 /// after them. Either ends with a verdict or returns.
 pub(super) fn functions(text: &mut Text, context: Context<'_>, family: Family) {
     let policy = &context.desired.export;
@@ -28,6 +29,7 @@ pub(super) fn functions(text: &mut Text, context: Context<'_>, family: Family) {
     text.line(format_args!(
         "if source != RTS_BGP && (source != RTS_STATIC || proto = \"{GATEWAYS}{end}\") then reject;"
     ));
+    text.line(format_args!("if source = RTS_STATIC then bgp_local_pref = {PRIORITY_SUM} - krt_metric;"));
     text.close();
 
     text.open(format_args!("function calico_export{end}()"));
