@@ -83,9 +83,6 @@ pub struct RunArgs {
     /// Directory with the secrets that passwords of BGP sessions are in: a directory for each, a file for each key
     #[arg(long, env = "CALICO_BGP_SECRETS", value_name = "DIRECTORY", default_value = "/etc/calico/bgp-secrets")]
     pub bgp_secrets: PathBuf,
-    /// Where BIRD is.
-    #[command(flatten)]
-    pub bird: BirdArgs,
     /// Range of the IPv4 pool that is made when the cluster has none; `none` makes none
     #[arg(long, env = "CALICO_IPV4POOL_CIDR", value_name = "CIDR", default_value = "192.168.0.0/16", value_parser = pool_cidr)]
     pub ipv4_pool_cidr: PoolCidr,
@@ -119,6 +116,9 @@ pub struct RunArgs {
     /// Least severity that is logged
     #[arg(long, env = "FELIX_LOGSEVERITYSCREEN", value_name = "LEVEL", default_value = "info")]
     pub log_level: String,
+    /// Where BIRD is.
+    #[command(flatten)]
+    pub bird: BirdArgs,
 }
 
 impl Cli {
