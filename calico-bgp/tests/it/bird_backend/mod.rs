@@ -87,7 +87,8 @@ fn a_daemon_that_comes_later_finds_its_configuration_and_one_that_restarts_begin
         bird.apply(&ours(&[(THEM, AS)], &["10.1.0.0/26"])).await.unwrap();
         let up = |status: &calico_bgp::BgpStatus| status.peers[0].state == SessionState::Established;
         bird.until("settled, and the session is up", |event, status| *event == BgpEvent::Settled && up(status)).await;
-        assert_eq!(bird.status().peers[0].received, 1);
+        let counted = async |_: &Daemon| bird.backend.status().peers[0].received == 1;
+        bird.daemon.until("their route is counted", counted).await;
         them.until("they have our block", async |them| them.learned().await.len() == 1).await;
 
         bird.daemon.restart();
