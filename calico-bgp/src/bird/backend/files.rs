@@ -50,7 +50,7 @@ impl Staged {
     pub(super) fn commit(self) -> Result<(), BgpError> {
         let done = std::fs::rename(&self.path, &self.target).and_then(|()| {
             let directory = self.target.parent().filter(|parent| !parent.as_os_str().is_empty());
-            File::open(directory.unwrap_or(Path::new(".")))?.sync_all()
+            File::open(directory.unwrap_or_else(|| Path::new(".")))?.sync_all()
         });
         done.map_err(|source| BgpError::Write { path: self.target.clone(), source })
     }

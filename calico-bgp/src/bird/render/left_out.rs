@@ -86,7 +86,7 @@ pub enum Unsupported {
         /// Its name.
         filter: String,
         /// Why.
-        what: Box<Unsupported>,
+        what: Box<Self>,
     },
     /// Another session has the name already.
     #[error("another session is called {0} as well")]
