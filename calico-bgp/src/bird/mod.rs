@@ -13,6 +13,9 @@
 //! such bound: paths sent to one prefix ([`AddPath::send`](calico_core::bgp::AddPath)), and sessions of a range
 //! ([`DynamicPeers::limit`](calico_core::bgp::DynamicPeers)).
 //!
+//! On external sessions BIRD 1.6 puts its own AS number into the path before the export filter runs, BIRD 2 after it: with 1.6, what a filter
+//! prepends stands before the own number (as with upstream), and a condition on the path sees that number first.
+//!
 //! What differs from the files that upstream renders, on purpose:
 //! - Everything is in one file, replaced at once.
 //! - What is announced is what is desired and what was learned from peers. Routes of the kernel serve to resolve next hops, and nothing else.

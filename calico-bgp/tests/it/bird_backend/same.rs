@@ -192,7 +192,9 @@ fn a_neighbour_hears_the_same_of_every_backend() {
         let row = Arc::new(row);
         let mut former: Option<BTreeMap<String, String>> = None;
         for who in [Who::Bird2, Who::Bird16, Who::Native] {
-            if who == Who::Native && !row.native {
+            // BIRD 1.6 puts its own AS number into the path before the filter runs: what a filter prepends stands before it.
+            let prepends_before_us = who == Who::Bird16 && row.name == "filters";
+            if (who == Who::Native && !row.native) || prepends_before_us {
                 continue;
             }
             let (sender, receiver) = std::sync::mpsc::channel();
