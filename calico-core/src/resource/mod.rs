@@ -35,7 +35,6 @@ mod ip_reservation;
 mod ipam;
 mod ipam_configuration;
 mod key;
-pub(crate) mod key_ids;
 pub(crate) mod key_map;
 mod kinds;
 mod kube_controllers_configuration;
@@ -55,7 +54,6 @@ mod remains;
 mod rule;
 mod schema;
 mod shape;
-pub(crate) mod short_key;
 mod staged_kubernetes_policy;
 mod staged_policy;
 mod tier;
@@ -99,7 +97,7 @@ pub use ip_reservation::IpReservationSpec;
 pub use ipam::{AffinityState, AllocationAttribute, BlockAffinity, IpamBlock, IpamConfig, IpamHandle};
 pub use ipam_configuration::IpamConfigurationSpec;
 pub use key::{AffinityOwner, ResourceKey};
-pub use key_map::KeyMap;
+pub use key_map::{KeyMap, Packed};
 pub use kinds::{Kind, Resource, Scope};
 pub use kube_controllers_configuration::{
     AutoHostEndpointConfig, ControllerConfig, ControllersConfig, HostEndpointTemplate,

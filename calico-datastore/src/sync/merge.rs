@@ -12,7 +12,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use calico_core::resource::{KeyMap, Resource, ResourceKey};
+use calico_core::resource::{KeyMap, Packed, Resource, ResourceKey};
 use calico_core::update::{SyncStatus, Update};
 
 use crate::{BadObject, Entry, Listing, Revision, WatchEvent};
@@ -83,23 +83,37 @@ impl From<Entry> for Seen {
 struct ScopeState {
     status: SyncStatus,
     known: KeyMap<Known>,
-    /// Another one with each listing, so that one pass finds what a listing no longer has.
-    generation: u32,
 }
 
+/// What is remembered of a key; there may be a quarter of a million.
 #[derive(Debug, Clone, Copy)]
 struct Known {
     revision: Revision,
     usable: bool,
     /// Whether the consumer has it: usable, or something of it remains.
     delivered: bool,
-    generation: u32,
+    /// Whether the newest listing had it, or the watch has told of it since that began: what has not is gone when the listing ends.
+    seen: bool,
+}
+
+impl Packed for Known {
+    fn write(&self, out: &mut Vec<u8>) {
+        let flags = u8::from(self.usable) | u8::from(self.delivered) << 1 | u8::from(self.seen) << 2;
+        flags.write(out);
+        self.revision.raw().write(out);
+    }
+
+    fn read(bytes: &mut &[u8]) -> Option<Self> {
+        let flags = u8::read(bytes)?;
+        let revision = Revision::from_raw(u64::read(bytes)?);
+        Some(Self { revision, usable: flags & 1 != 0, delivered: flags & 2 != 0, seen: flags & 4 != 0 })
+    }
 }
 
 impl Merge {
     /// A machine for so many scopes. Its first output is [`SyncStatus::WaitForDatastore`].
     pub fn new(scopes: usize) -> Self {
-        let scope = || ScopeState { status: SyncStatus::WaitForDatastore, known: KeyMap::default(), generation: 0 };
+        let scope = || ScopeState { status: SyncStatus::WaitForDatastore, known: KeyMap::default() };
         let mut output = Output::default();
         output.status(SyncStatus::WaitForDatastore);
         Self { scopes: (0..scopes).map(|_| scope()).collect(), announced: SyncStatus::WaitForDatastore, output }
@@ -125,7 +139,7 @@ impl Merge {
             other => other,
         });
         if let Some(state) = self.scopes.get_mut(scope.0) {
-            state.generation = state.generation.wrapping_add(1);
+            state.known.change_all(|known| known.seen = false);
         }
     }
 
@@ -210,10 +224,9 @@ impl Merge {
 
 impl ScopeState {
     fn put(&mut self, seen: Seen, output: &mut Output) {
-        let generation = self.generation;
         let Seen { key, revision, value } = seen;
         let delivered = value.as_ref().map_or_else(|bad| bad.remains.is_some(), |_| true);
-        let now = Known { revision, usable: value.is_ok(), delivered, generation };
+        let now = Known { revision, usable: value.is_ok(), delivered, seen: true };
         let before = self.known.insert(&key, now);
         if before.is_some_and(|before| before.revision == revision) {
             return;
@@ -237,8 +250,7 @@ impl ScopeState {
 
     /// Forgets, and reports absent, what the newest listing no longer has.
     fn sweep(&mut self, output: &mut Output) {
-        let generation = self.generation;
-        for key in self.known.keys_where(|known| known.generation != generation) {
+        for key in self.known.keys_where(|known| !known.seen) {
             if let Some(known) = self.known.remove(&key) {
                 output.gone(key, known);
             }
