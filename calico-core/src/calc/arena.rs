@@ -25,8 +25,10 @@ impl<T> Arena<T> {
 
     /// Puts a value in under an integer that is free.
     pub(super) fn insert(&mut self, id: u32, key: ResourceKey, value: T) {
-        self.ids.insert(self.ids.hash(&key), id);
+        let hash = self.ids.hash(&key);
         self.slots.put(id, (key, value));
+        let Self { slots, ids } = self;
+        ids.insert(hash, id, |id| slots.get(id).map(|(key, _)| key));
     }
 
     pub(super) fn remove(&mut self, id: u32) -> Option<(ResourceKey, T)> {

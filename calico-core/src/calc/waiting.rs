@@ -41,7 +41,8 @@ impl Waiting {
     pub(super) fn add(&mut self, key: &ResourceKey, policy: Policy, selector: &Selector) {
         let hashes = self.hashes(selector).unwrap_or_default();
         let id = self.policies.insert((key.clone(), policy));
-        self.keys.insert(self.keys.hash(key), id);
+        let Self { policies, keys, .. } = self;
+        keys.insert(keys.hash(key), id, |id| policies.get(id).map(|(key, _)| key));
         for hash in hashes {
             self.by_label.entry(hash).or_default().insert(id);
         }

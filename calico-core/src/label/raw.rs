@@ -1,17 +1,17 @@
 //! Labels as they came, in one piece: what an index keeps of labels that no selector asks for, and reads when one does.
 //!
-//! Each label is the symbol of its name, the length of its value (both in groups of seven bits, the lowest first), and its value. Text
+//! Each label is the symbol of its name, the length of its value (both [`Packed`]), and its value. Text
 //! stands in place: most values are nobody else's, and a table would cost more than it saves.
 
 use alloc::vec::Vec;
 
 use super::interner::{Interner, Symbol};
+use crate::resource::Packed;
 
 /// Appends a label.
 pub(super) fn write(out: &mut Vec<u8>, name: Symbol, value: &str) {
-    write_number(out, name.raw());
-    // A longer value fits into no store.
-    write_number(out, u32::try_from(value.len()).unwrap_or(u32::MAX));
+    name.raw().write(out);
+    (value.len() as u64).write(out);
     out.extend_from_slice(value.as_bytes());
 }
 
@@ -24,9 +24,9 @@ pub(super) fn read(raw: &[u8]) -> impl Iterator<Item = (Symbol, &str)> {
 fn read_bytes(raw: &[u8]) -> impl Iterator<Item = (Symbol, &[u8])> {
     let mut rest = raw;
     core::iter::from_fn(move || {
-        let name = read_number(&mut rest)?;
-        let length = read_number(&mut rest)?;
-        let (value, behind) = rest.split_at_checked(length as usize)?;
+        let name = u32::read(&mut rest)?;
+        let length = usize::try_from(u64::read(&mut rest)?).ok()?;
+        let (value, behind) = rest.split_at_checked(length)?;
         rest = behind;
         Some((Symbol::from_raw(name), value))
     })
@@ -44,7 +44,7 @@ pub(super) fn release(raw: &[u8], names: &mut Interner) {
 
 /// Appends what items of one kin have in common: labels, and keys of parents in order.
 pub(super) fn write_kin(out: &mut Vec<u8>, labels: &[u8], parents: &[u32]) {
-    write_number(out, u32::try_from(labels.len()).unwrap_or(u32::MAX));
+    (labels.len() as u64).write(out);
     out.extend_from_slice(labels);
     parents.iter().for_each(|parent| out.extend_from_slice(&parent.to_le_bytes()));
 }
@@ -52,34 +52,9 @@ pub(super) fn write_kin(out: &mut Vec<u8>, labels: &[u8], parents: &[u32]) {
 /// The two parts of what [`write_kin`] wrote.
 pub(super) fn read_kin(raw: &[u8]) -> (&[u8], impl Iterator<Item = u32> + Clone) {
     let mut rest = raw;
-    let length = read_number(&mut rest).unwrap_or(0);
-    let (labels, parents) = rest.split_at_checked(length as usize).unwrap_or_default();
+    let length = u64::read(&mut rest).and_then(|length| usize::try_from(length).ok()).unwrap_or(0);
+    let (labels, parents) = rest.split_at_checked(length).unwrap_or_default();
     (labels, parents.as_chunks::<4>().0.iter().map(|bytes| u32::from_le_bytes(*bytes)))
-}
-
-fn write_number(out: &mut Vec<u8>, mut number: u32) {
-    while number > 0x7f {
-        out.push(low_bits(number) | 0x80);
-        number >>= 7;
-    }
-    out.push(low_bits(number));
-}
-
-fn read_number(rest: &mut &[u8]) -> Option<u32> {
-    let mut number = 0;
-    for shift in (0..32).step_by(7) {
-        let (byte, behind) = rest.split_first()?;
-        *rest = behind;
-        number |= u32::from(byte & 0x7f) << shift;
-        if byte & 0x80 == 0 {
-            return Some(number);
-        }
-    }
-    None
-}
-
-const fn low_bits(number: u32) -> u8 {
-    (number & 0x7f) as u8
 }
 
 #[cfg(test)]
@@ -89,18 +64,6 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        #[test]
-        fn numbers_of_any_size_are_read_as_written(numbers in prop::collection::vec((any::<u32>(), 0..32u32), 0..20)) {
-            let mut raw = Vec::new();
-            let numbers: Vec<u32> = numbers.into_iter().map(|(number, shift)| number >> shift).collect();
-            numbers.iter().for_each(|number| write_number(&mut raw, *number));
-            let mut rest = &raw[..];
-            for number in numbers {
-                prop_assert_eq!(read_number(&mut rest), Some(number));
-            }
-            prop_assert!(rest.is_empty());
-        }
-
         #[test]
         fn labels_and_parents_are_read_as_written(
             labels in prop::collection::vec(("[a-c]{0,2}", ".{0,200}"), 0..8),

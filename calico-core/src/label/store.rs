@@ -48,7 +48,8 @@ impl<T: Content> Store<T> {
             Some(key) => (key, false),
             None => {
                 let key = self.slab.insert(make(&mut self.room));
-                self.keys.insert(hash, key);
+                let Self { slab, keys, room } = self;
+                keys.insert(hash, key, |key| slab.get(key).map(|value| value.said(room)));
                 (key, true)
             }
         };
@@ -61,7 +62,7 @@ impl<T: Content> Store<T> {
         self.find_by_hash(self.keys.hash(said), said)
     }
 
-    fn find_by_hash(&self, hash: u32, said: &T::Said) -> Option<u32> {
+    fn find_by_hash(&self, hash: u64, said: &T::Said) -> Option<u32> {
         self.keys.find(hash, |key| self.slab.get(key).is_some_and(|value| value.said(&self.room) == said))
     }
 
@@ -105,40 +106,35 @@ impl<T: Content> Store<T> {
     }
 }
 
-/// Integers by the hash of what they stand for. The hash is kept beside them: to grow, the table need not look at that again.
+/// Integers by the hash of what they stand for. Nothing else is held: who has a table grow shows again what they stand for.
 #[derive(Debug, Default)]
 pub(crate) struct Keys {
-    table: HashTable<(u32, u32)>,
+    table: HashTable<u32>,
     hasher: DefaultHashBuilder,
 }
 
 impl Keys {
     /// The hash of something.
-    #[expect(clippy::cast_possible_truncation, reason = "a part of a hash is one")]
-    pub(crate) fn hash(&self, said: &(impl Hash + ?Sized)) -> u32 {
-        self.hasher.hash_one(said) as u32
+    pub(crate) fn hash(&self, said: &(impl Hash + ?Sized)) -> u64 {
+        self.hasher.hash_one(said)
     }
 
     /// The integer of that hash that stands for what is meant.
-    pub(crate) fn find(&self, hash: u32, mut is: impl FnMut(u32) -> bool) -> Option<u32> {
-        self.table.find(spread(hash), |entry| entry.0 == hash && is(entry.1)).map(|entry| entry.1)
+    pub(crate) fn find(&self, hash: u64, mut is: impl FnMut(u32) -> bool) -> Option<u32> {
+        self.table.find(hash, |key| is(*key)).copied()
     }
 
-    /// Adds one that is not there.
-    pub(crate) fn insert(&mut self, hash: u32, key: u32) {
-        self.table.insert_unique(spread(hash), (hash, key), |entry| spread(entry.0));
+    /// Adds one that is not there; `said` is to show what each of the others stands for.
+    pub(crate) fn insert<'a, T: Hash + ?Sized + 'a>(&mut self, hash: u64, key: u32, said: impl Fn(u32) -> Option<&'a T>) {
+        let Self { table, hasher } = self;
+        table.insert_unique(hash, key, |key| said(*key).map_or(0, |said| hasher.hash_one(said)));
     }
 
-    pub(crate) fn remove(&mut self, hash: u32, key: u32) {
-        if let Ok(found) = self.table.find_entry(spread(hash), |entry| *entry == (hash, key)) {
+    pub(crate) fn remove(&mut self, hash: u64, key: u32) {
+        if let Ok(found) = self.table.find_entry(hash, |entry| *entry == key) {
             found.remove();
         }
     }
-}
-
-/// The table takes its lowest bits for the place and its highest to tell entries apart.
-const fn spread(hash: u32) -> u64 {
-    (hash as u64) << 32 | hash as u64
 }
 
 /// Declares that a type says what one of its fields holds.
