@@ -8,7 +8,7 @@
 //!    interfaces are which host endpoint's;
 //! 3. `active_rules`: which policies and profiles are active because a local endpoint needs them (an index of policy selectors
 //!    over local endpoints);
-//! 4. `rule_scan` with `scope`: their rules, selectors and services turned into sets;
+//! 4. `rule_scan` with `scope` and `peer_sets`: their rules, selectors and services turned into sets;
 //! 5. `ip_set` with `member`: the members of those sets (an index of set selectors over all endpoints and network sets); `services`: of those
 //!    of services;
 //! 6. `policy_order`: each endpoint's stacks, shared between endpoints; `describe`: what else there is to an endpoint; `holders`: who has the
@@ -38,6 +38,7 @@ mod ip_set;
 mod local;
 mod member;
 mod network;
+mod peer_sets;
 mod policy;
 mod policy_order;
 mod rule_scan;

@@ -11,7 +11,7 @@ use alloc::vec::Vec;
 
 use super::diagnostic::{Problem, RuleEffect, RuleFault};
 use super::event::{ActiveEntity, ActiveRule, ActiveRules, IpSetKind, SetId};
-use super::scope::{self, Peers};
+use super::peer_sets::{PeerSet, PeerSets};
 use super::services::ServiceSet;
 use crate::few::Few;
 use crate::net::{Family, Port, PortRange, Protocol};
@@ -91,13 +91,13 @@ pub(super) struct Scope<'a> {
     pub(super) knows_services: bool,
 }
 
-/// Scans the rules of a policy or profile.
-pub(super) fn scan(scope: Scope<'_>, ingress: &[Rule], egress: &[Rule]) -> Scan {
+/// Scans the rules of a policy or profile; `peers` may be what was remembered of others.
+pub(super) fn scan(scope: Scope<'_>, peers: &mut PeerSets, ingress: &[Rule], egress: &[Rule]) -> Scan {
     let mut scan = Scan::default();
     let mut problems = Few::default();
     for (direction, rules) in [(PolicyType::Ingress, ingress), (PolicyType::Egress, egress)] {
         let scanned = rules.iter().enumerate().filter_map(|(index, rule)| {
-            let scanner = Scanner { scope, rule, faults: Vec::new(), sets: Refs::default() };
+            let scanner = Scanner { scope, peers: &mut *peers, rule, faults: Vec::new(), sets: Refs::default() };
             scanner.run(direction, index, &mut scan.sets, &mut problems)
         });
         let scanned = scanned.collect();
@@ -115,9 +115,10 @@ pub(super) fn scan(scope: Scope<'_>, ingress: &[Rule], egress: &[Rule]) -> Scan 
 pub fn rule_origins(namespace: Option<&str>, rules: &[Rule]) -> Vec<usize> {
     let mut nowhere = Few::default();
     let scope = Scope { namespace, knows_services: true };
-    let scanner = |rule| Scanner { scope, rule, faults: Vec::new(), sets: Refs::default() };
+    let mut peers = PeerSets::default();
     let mut stays = |(index, rule)| {
-        let scanned = scanner(rule).run(PolicyType::Ingress, index, &mut Refs::default(), &mut nowhere);
+        let scanner = Scanner { scope, peers: &mut peers, rule, faults: Vec::new(), sets: Refs::default() };
+        let scanned = scanner.run(PolicyType::Ingress, index, &mut Refs::default(), &mut nowhere);
         scanned.map(|_| index)
     };
     rules.iter().enumerate().filter_map(&mut stays).collect()
@@ -126,6 +127,7 @@ pub fn rule_origins(namespace: Option<&str>, rules: &[Rule]) -> Vec<usize> {
 /// One rule being scanned.
 struct Scanner<'a> {
     scope: Scope<'a>,
+    peers: &'a mut PeerSets,
     rule: &'a Rule,
     faults: Vec<RuleFault>,
     sets: Refs,
@@ -215,13 +217,13 @@ impl Scanner<'_> {
     /// `behind` says what of a service's endpoints counts on this side: of a source the address, of a destination the port as well.
     fn entity(&mut self, entity: &EntityRule, behind: IpSetKind) -> ActiveEntity {
         let service = entity.services.as_ref().and_then(|services| self.service_set(services, entity, behind));
-        let peers = scope::peers(self.scope.namespace, entity).unwrap_or_else(|(field, error)| {
+        let peers = self.peers.of(self.scope.namespace, entity).unwrap_or_else(|(field, error)| {
             self.faults.push(RuleFault::Selector { field, error });
-            Peers::default()
+            PeerSet::default()
         });
         let (ports, names) = Self::split_ports(&entity.ports);
         let (not_ports, not_names) = Self::split_ports(&entity.not_ports);
-        let filter = peers.positive.clone().unwrap_or_else(Selector::all);
+        let filter = peers.positive.as_ref().map_or_else(Selector::all, |set| set.selector.clone());
         // Members of the named ports' sets are filtered by the selector already; numbers are not.
         let redundant = ports.is_empty() && !names.is_empty();
         let positive = peers.positive.filter(|_| !redundant);
@@ -232,8 +234,8 @@ impl Scanner<'_> {
         ActiveEntity {
             nets: entity.nets.clone(),
             not_nets: entity.not_nets.clone(),
-            sets: positive.map(|selector| self.selector_set(selector)).into_iter().chain(behind_address).collect(),
-            not_sets: peers.negative.map(|selector| self.selector_set(selector)).into_iter().collect(),
+            sets: positive.map(|set| self.refer(set)).into_iter().chain(behind_address).collect(),
+            not_sets: peers.negative.map(|set| self.refer(set)).into_iter().collect(),
             ports,
             port_sets: self.port_set(&filter, names).into_iter().chain(behind_port).collect(),
             not_ports,
@@ -277,10 +279,6 @@ impl Scanner<'_> {
         Some(id)
     }
 
-    fn selector_set(&mut self, selector: Selector) -> SetId {
-        self.refer(Definition::new(selector, None))
-    }
-
     fn port_set(&mut self, selector: &Selector, names: Vec<String>) -> Option<SetId> {
         if names.is_empty() {
             return None;
@@ -313,6 +311,6 @@ mod tests {
         ];
         assert_eq!(rule_origins(None, &rules), [1, 3, 4]);
         let scope = Scope { namespace: None, knows_services: true };
-        assert_eq!(scan(scope, &rules, &[]).rules.ingress.len(), 3);
+        assert_eq!(scan(scope, &mut PeerSets::default(), &rules, &[]).rules.ingress.len(), 3);
     }
 }

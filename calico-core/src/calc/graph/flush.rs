@@ -13,6 +13,7 @@ use super::super::event::{
     ActiveEndpoint, ActiveHostEndpoint, ActiveRule, ActiveRules, EndpointId, Event, PolicyId, ProfileId, SetId,
 };
 use super::super::local::Local;
+use super::super::peer_sets::PeerSets;
 use super::super::policy::Stage;
 use super::super::rule_scan::{self, Scan, Scope};
 use super::super::sequence::Batch;
@@ -48,12 +49,13 @@ impl Graph {
         let mut batch = Batch::default();
         self.activation.settle();
         self.settle_floating();
+        let mut peers = PeerSets::default();
         let Dirty { endpoints, policies, profiles } = self.activation.take_dirty();
         for key in policies {
-            self.flush_policy(key, &mut batch);
+            self.flush_policy(key, &mut peers, &mut batch);
         }
         for name in profiles {
-            self.flush_profile(name, &mut batch);
+            self.flush_profile(name, &mut peers, &mut batch);
         }
         for (sets, removed) in [self.sets.flush(), self.services.flush()] {
             batch.sets.extend(sets);
@@ -76,10 +78,10 @@ impl Graph {
         batch.into_events()
     }
 
-    fn flush_policy(&mut self, key: ResourceKey, batch: &mut Batch) {
+    fn flush_policy(&mut self, key: ResourceKey, peers: &mut PeerSets, batch: &mut Batch) {
         let scan = self.activation.active_policy(&key).map(|policy| {
             let rules = |direction| policy.rules(direction);
-            let mut scan = self.scan(key.namespace(), rules(PolicyType::Ingress), rules(PolicyType::Egress));
+            let mut scan = self.scan(peers, key.namespace(), rules(PolicyType::Ingress), rules(PolicyType::Egress));
             scan.rules.tier = Some(policy.tier().into());
             scan
         });
@@ -92,10 +94,10 @@ impl Graph {
         self.policies.extend(sent.map(|sent| (key, sent)));
     }
 
-    fn flush_profile(&mut self, name: Arc<str>, batch: &mut Batch) {
+    fn flush_profile(&mut self, name: Arc<str>, peers: &mut PeerSets, batch: &mut Batch) {
         let active = self.activation.active_profile(&name);
         let scan = active.map(|profile| match profile.and_then(|profile| profile.object()) {
-            Some(object) => self.scan(None, &object.spec.ingress, &object.spec.egress),
+            Some(object) => self.scan(peers, None, &object.spec.ingress, &object.spec.egress),
             None => Scan { rules: deny_all(), problems: vec![Problem::MissingProfile], ..Scan::default() },
         });
         let former = self.profiles.remove(&name);
@@ -108,8 +110,8 @@ impl Graph {
         self.profiles.extend(sent.map(|sent| (name, sent)));
     }
 
-    fn scan(&self, namespace: Option<&str>, ingress: &[Rule], egress: &[Rule]) -> Scan {
-        rule_scan::scan(Scope { namespace, knows_services: self.abilities.services }, ingress, egress)
+    fn scan(&self, peers: &mut PeerSets, namespace: Option<&str>, ingress: &[Rule], egress: &[Rule]) -> Scan {
+        rule_scan::scan(Scope { namespace, knows_services: self.abilities.services }, peers, ingress, egress)
     }
 
     /// Refers to the sets of new rules, then lets go of those of the former; tells if the rules are others, or gone.
