@@ -16,7 +16,7 @@ use super::admit::{Endpoint, HostEndpoint, NetworkSet};
 use super::contribution::{Contribution, Ports, PortsKey};
 use super::entities::Entities;
 use super::event::{Event, Member, SetId};
-use super::holders::Holders;
+use super::holders::{self, Holders};
 use super::member::{NetMembers, PortMembers, halves};
 use super::rule_scan::{Definition, NamedPort};
 use super::scope::SERVICE_ACCOUNT;
@@ -142,7 +142,7 @@ impl IpSets {
 
     /// The sets that a network set is in. Those of named ports it is never in, whatever they select.
     pub(super) fn of_network_set(&self, key: &ResourceKey) -> impl Iterator<Item = SetId> {
-        let item = self.entities.find(key);
+        let item = self.entities.find(key).ok();
         let selectors = item.into_iter().flat_map(move |item| self.index.matching(item));
         let sets = selectors.filter_map(move |selector| self.by_selector.get(selector));
         sets.filter(|set| matches!(set.members, Members::Net(_))).map(|set| set.definition.id())
@@ -154,7 +154,11 @@ impl IpSets {
         if new.is_empty() {
             return;
         }
-        self.holders.ask(&new, self.entities.workloads_at(&new));
+        let each = self.entities.iter().flat_map(|(key, contribution)| {
+            let asked = holders::hosts(contribution).filter(|address| new.contains(address));
+            asked.map(move |address| (address, key()))
+        });
+        self.holders.ask(&new, each.filter(|(_, key)| key.kind() == Kind::WorkloadEndpoint));
     }
 
     /// Who has the addresses that were asked for.
@@ -212,22 +216,21 @@ impl IpSets {
         parents: impl IntoIterator<Item = &'a str>,
         contribution: Contribution,
     ) {
-        let (mut labels, mut parents) = (Some(labels), Some(parents));
-        let index = &mut self.index;
-        let (item, new) = self.entities.find_or_make(key, || {
-            index.add_item(labels.take().into_iter().flatten(), parents.take().into_iter().flatten())
-        });
-        if new {
-            self.holders.replace(key, &Contribution::Nothing, &contribution);
-            self.entities.put(item, contribution);
-        } else {
-            self.index.change_item(item, labels.into_iter().flatten(), parents.into_iter().flatten());
-            self.replace_contribution(key, item, contribution);
+        match self.entities.find(key) {
+            Ok(item) => {
+                self.index.change_item(item, labels, parents);
+                self.replace_contribution(key, item, contribution);
+            }
+            Err(place) => {
+                let item = self.index.add_item(labels, parents);
+                self.holders.replace(key, &Contribution::Nothing, &contribution);
+                self.entities.insert(place, item, key, contribution);
+            }
         }
     }
 
     fn remove_entity(&mut self, key: &ResourceKey) {
-        let Some(item) = self.entities.find(key) else { return };
+        let Ok(item) = self.entities.find(key) else { return };
         self.replace_contribution(key, item, Contribution::Nothing);
         self.entities.remove(item, key);
         self.index.remove_item(item);

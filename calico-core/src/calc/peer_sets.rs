@@ -75,7 +75,10 @@ mod tests {
     use crate::resource::ServiceAccountMatch;
 
     fn entity() -> impl Strategy<Value = EntityRule> {
-        let text = || prop::sample::select(alloc::vec!["", "", "has(a)", "has(b)", "all()", "a ==", "global()"]).prop_map(String::from);
+        let text = || {
+            prop::sample::select(alloc::vec!["", "", "has(a)", "has(b)", "all()", "a ==", "global()"])
+                .prop_map(String::from)
+        };
         let accounts = prop::option::weighted(0.2, "[ab]").prop_map(|name| {
             name.map(|name| ServiceAccountMatch { names: alloc::vec![name], ..ServiceAccountMatch::default() })
         });

@@ -32,11 +32,9 @@ impl Runs {
     pub(crate) fn keep(&mut self, piece: &[u8]) -> Run {
         let mut length = Vec::new();
         (piece.len() as u64).write(&mut length);
-        let grains = grains(length.len() + piece.len());
-        let place =
-            self.free.get_mut(&grains).and_then(Vec::pop).unwrap_or_else(|| self.extend(grains as usize * GRAIN));
-        let (chunk, at) = locate(place);
-        let mut room = self.chunks.get_mut(chunk).and_then(|chunk| chunk.get_mut(at..)).unwrap_or_default();
+        let bytes = length.len() + piece.len();
+        let place = self.take(bytes);
+        let mut room = self.slice_mut(place, bytes);
         for part in [&length[..], piece] {
             let Some((to, behind)) = room.split_at_mut_checked(part.len()) else { break };
             to.copy_from_slice(part);
@@ -52,19 +50,47 @@ impl Runs {
 
     /// Gives a piece up.
     pub(crate) fn forget(&mut self, run: Run) {
-        if let Some((grains, _)) = self.read(run) {
-            self.free.entry(grains).or_default().push(run.place());
+        if let Some((bytes, _)) = self.read(run) {
+            self.give_back(run.place(), bytes);
         }
     }
 
-    /// The grains of a piece, and what it says.
-    fn read(&self, run: Run) -> Option<(u32, &[u8])> {
+    /// The place of so many bytes, to be [given back](Self::give_back).
+    pub(crate) fn take(&mut self, bytes: usize) -> u32 {
+        let grains = grains(bytes);
+        if grains == 0 {
+            return 0;
+        }
+        self.free.get_mut(&grains).and_then(Vec::pop).unwrap_or_else(|| self.extend(grains as usize * GRAIN))
+    }
+
+    /// Gives a place up that has so many bytes.
+    pub(crate) fn give_back(&mut self, place: u32, bytes: usize) {
+        if bytes > 0 {
+            self.free.entry(grains(bytes)).or_default().push(place);
+        }
+    }
+
+    /// Bytes from a place on.
+    pub(crate) fn slice(&self, place: u32, bytes: usize) -> &[u8] {
+        let (chunk, at) = locate(place);
+        self.chunks.get(chunk).and_then(|chunk| chunk.get(at..at + bytes)).unwrap_or_default()
+    }
+
+    /// The same to be written.
+    pub(crate) fn slice_mut(&mut self, place: u32, bytes: usize) -> &mut [u8] {
+        let (chunk, at) = locate(place);
+        self.chunks.get_mut(chunk).and_then(|chunk| chunk.get_mut(at..at + bytes)).unwrap_or_default()
+    }
+
+    /// The bytes of a piece with its length, and what it says.
+    fn read(&self, run: Run) -> Option<(usize, &[u8])> {
         let (chunk, at) = locate(run.place());
         let room = self.chunks.get(chunk)?.get(at..)?;
         let mut rest = room;
         let length = usize::try_from(u64::read(&mut rest)?).ok()?;
         let piece = rest.get(..length)?;
-        Some((grains(room.len() - rest.len() + length), piece))
+        Some((room.len() - rest.len() + length, piece))
     }
 
     /// Bytes that pieces have, with what lies behind their ends.

@@ -125,7 +125,12 @@ impl Keys {
     }
 
     /// Adds one that is not there; `said` is to show what each of the others stands for.
-    pub(crate) fn insert<'a, T: Hash + ?Sized + 'a>(&mut self, hash: u64, key: u32, said: impl Fn(u32) -> Option<&'a T>) {
+    pub(crate) fn insert<'a, T: Hash + ?Sized + 'a>(
+        &mut self,
+        hash: u64,
+        key: u32,
+        said: impl Fn(u32) -> Option<&'a T>,
+    ) {
         let Self { table, hasher } = self;
         table.insert_unique(hash, key, |key| said(*key).map_or(0, |said| hasher.hash_one(said)));
     }

@@ -8,23 +8,86 @@ use core::marker::PhantomData;
 use core::ops::Range;
 
 use super::packed::Packed;
+use crate::label::runs::Runs;
 
-/// A longer block is split.
-const MOST: usize = 2048;
-/// What is allocated is a multiple of this: blocks grow by one key at a time, and half-empty ones would cost what front coding saves.
+/// A longer block is split: to go through one must not take longer than to find it.
+const MOST: usize = 1024;
+/// Blocks have room for a multiple of so many bytes. They grow by one key at a time, among others that do: an allocation of its own for each
+/// would leave holes everywhere.
 const GRAIN: usize = 64;
 
-/// The keys.
-#[derive(Debug)]
-pub(super) struct Block<V> {
-    bytes: Vec<u8>,
-    values: PhantomData<V>,
+/// Where the keys of a block stand in the room of all.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Block {
+    place: u32,
+    length: u32,
+    room: u32,
 }
 
-impl<V> Default for Block<V> {
-    fn default() -> Self {
-        Self { bytes: Vec::new(), values: PhantomData }
+impl Block {
+    pub(super) fn new(bytes: &[u8], runs: &mut Runs) -> Self {
+        let mut block = Self::default();
+        block.put(bytes, runs);
+        block
     }
+
+    /// Its keys.
+    pub(super) fn view<'a, V>(&self, runs: &'a Runs) -> View<'a, V> {
+        View { bytes: runs.slice(self.place, self.length as usize), values: PhantomData }
+    }
+
+    pub(super) const fn is_empty(&self) -> bool {
+        self.length == 0
+    }
+
+    #[cfg(test)]
+    pub(super) const fn room(&self) -> usize {
+        self.room as usize
+    }
+
+    /// Carries an edit of its keys out.
+    pub(super) fn edit(&mut self, Edit { place, new }: &Edit, runs: &mut Runs) {
+        let old = self.length as usize;
+        let length = old - place.len() + new.len();
+        if fitting(length) != self.room as usize {
+            let mut bytes = runs.slice(self.place, old).to_vec();
+            bytes.splice(place.clone(), new.iter().copied());
+            return self.put(&bytes, runs);
+        }
+        let room = runs.slice_mut(self.place, self.room as usize);
+        if old <= room.len() && length <= room.len() && place.end <= old {
+            room.copy_within(place.end..old, place.start + new.len());
+            let into = room.get_mut(place.start..place.start + new.len()).unwrap_or_default();
+            into.copy_from_slice(new);
+        }
+        self.length = length as u32;
+    }
+
+    /// Replaces all.
+    pub(super) fn put(&mut self, bytes: &[u8], runs: &mut Runs) {
+        let fitting = fitting(bytes.len());
+        if fitting != self.room as usize {
+            runs.give_back(self.place, self.room as usize);
+            self.place = runs.take(fitting);
+            self.room = fitting as u32;
+        }
+        let room = runs.slice_mut(self.place, bytes.len());
+        if room.len() == bytes.len() {
+            room.copy_from_slice(bytes);
+        }
+        self.length = bytes.len() as u32;
+    }
+}
+
+const fn fitting(bytes: usize) -> usize {
+    bytes.next_multiple_of(GRAIN)
+}
+
+/// Bytes to stand in the place of others.
+#[derive(Debug)]
+pub(super) struct Edit {
+    place: Range<usize>,
+    new: Vec<u8>,
 }
 
 /// Where a key would go.
@@ -37,6 +100,13 @@ pub(super) struct Gap {
     behind: usize,
 }
 
+/// The keys of a block.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct View<'a, V> {
+    bytes: &'a [u8],
+    values: PhantomData<V>,
+}
+
 struct Entry<'a, V> {
     /// Bytes that it has of the one before it, and its further ones.
     shared: usize,
@@ -46,23 +116,10 @@ struct Entry<'a, V> {
     place: Range<usize>,
 }
 
-impl<V: Packed> Block<V> {
+impl<'a, V: Packed> View<'a, V> {
     /// The first key.
-    pub(super) fn first(&self) -> &[u8] {
+    pub(super) fn first(&self) -> &'a [u8] {
         self.entry(0).map_or(&[], |entry| entry.further)
-    }
-
-    pub(super) const fn is_empty(&self) -> bool {
-        self.bytes.is_empty()
-    }
-
-    #[cfg(test)]
-    pub(super) const fn bytes(&self) -> usize {
-        self.bytes.capacity()
-    }
-
-    pub(super) fn get(&self, key: &[u8]) -> Option<V> {
-        self.value(self.search(key).ok()?)
     }
 
     pub(super) fn value(&self, at: usize) -> Option<V> {
@@ -92,9 +149,9 @@ impl<V: Packed> Block<V> {
         Err(Gap { at, before, behind: 0 })
     }
 
-    /// Puts a key in where it would go.
-    pub(super) fn insert(&mut self, Gap { at, before, behind }: Gap, key: &[u8], value: &V) {
-        let mut new = Vec::new();
+    /// A key comes where it would go.
+    pub(super) fn insert(&self, Gap { at, before, behind }: Gap, key: &[u8], value: &V) -> Edit {
+        let mut new = Vec::with_capacity(2 * GRAIN);
         write(&mut new, before, &[key.get(before..).unwrap_or_default()]);
         value.write(&mut new);
         let mut end = at;
@@ -103,11 +160,11 @@ impl<V: Packed> Block<V> {
             write(&mut new, behind, &[next.further.get(saved..).unwrap_or_default()]);
             end = next.place.start;
         }
-        self.replace(at..end, &new);
+        Edit { place: at..end, new }
     }
 
-    /// Takes the key out that is there.
-    pub(super) fn remove(&mut self, at: usize) -> Option<V> {
+    /// The key that is there goes.
+    pub(super) fn remove(&self, at: usize) -> Option<(V, Edit)> {
         let Entry { shared, further, value, place } = self.entry(at)?;
         let mut new = Vec::new();
         let mut end = place.end;
@@ -115,20 +172,19 @@ impl<V: Packed> Block<V> {
             write(&mut new, shared, &[further.get(..next.shared - shared).unwrap_or_default(), next.further]);
             end = next.place.start;
         }
-        self.replace(at..end, &new);
-        Some(value)
+        Some((value, Edit { place: at..end, new }))
     }
 
-    /// Sets the value of the key that is there.
-    pub(super) fn set(&mut self, at: usize, value: &V) {
-        let Some(entry) = self.entry(at) else { return };
-        let (place, mut new) = (entry.place, Vec::new());
+    /// The key that is there gets another value.
+    pub(super) fn set(&self, at: usize, value: &V) -> Option<Edit> {
+        let place = self.entry(at)?.place;
+        let mut new = Vec::new();
         value.write(&mut new);
-        self.replace(place, &new);
+        Some(Edit { place, new })
     }
 
-    /// Gives its second half away if it is too long.
-    pub(super) fn split(&mut self) -> Option<Self> {
+    /// Its two halves, if it is too long.
+    pub(super) fn halves(&self) -> Option<(Vec<u8>, Vec<u8>)> {
         if self.bytes.len() <= MOST {
             return None;
         }
@@ -137,13 +193,10 @@ impl<V: Packed> Block<V> {
             key.truncate(entry.shared);
             key.extend_from_slice(entry.further);
             if at > 0 && at >= MOST / 2 {
-                let mut behind = Self::default();
-                write(&mut behind.bytes, 0, &[&key]);
-                behind.bytes.extend_from_slice(self.bytes.get(entry.place.start..).unwrap_or_default());
-                behind.bytes.shrink_to_fit();
-                self.bytes.truncate(at);
-                self.bytes.shrink_to_fit();
-                return Some(behind);
+                let mut behind = Vec::with_capacity(MOST);
+                write(&mut behind, 0, &[&key]);
+                behind.extend_from_slice(self.bytes.get(entry.place.start..)?);
+                return Some((self.bytes.get(..at)?.to_vec(), behind));
             }
             at = entry.place.end;
         }
@@ -161,7 +214,8 @@ impl<V: Packed> Block<V> {
         }
     }
 
-    pub(super) fn change_all(&mut self, change: &mut impl FnMut(&mut V)) {
+    /// What it is with other values.
+    pub(super) fn changed(&self, change: &mut impl FnMut(&mut V)) -> Vec<u8> {
         let mut new = Vec::with_capacity(self.bytes.len());
         let mut at = 0;
         while let Some(mut entry) = self.entry(at) {
@@ -170,25 +224,17 @@ impl<V: Packed> Block<V> {
             entry.value.write(&mut new);
             at = entry.place.end;
         }
-        self.bytes = new;
+        new
     }
 
-    fn entry(&self, at: usize) -> Option<Entry<'_, V>> {
-        let all = self.bytes.as_slice();
+    fn entry(&self, at: usize) -> Option<Entry<'a, V>> {
+        let all = self.bytes;
         let mut rest = all.get(at..)?;
         let (shared, length) = (read_length(&mut rest)?, read_length(&mut rest)?);
         let (further, mut rest) = rest.split_at_checked(length)?;
         let start = all.len() - rest.len();
         let value = V::read(&mut rest)?;
         Some(Entry { shared, further, value, place: start..all.len() - rest.len() })
-    }
-
-    fn replace(&mut self, place: Range<usize>, new: &[u8]) {
-        let more = new.len().saturating_sub(place.len());
-        if self.bytes.capacity() - self.bytes.len() < more {
-            self.bytes.reserve_exact(more.next_multiple_of(GRAIN));
-        }
-        self.bytes.splice(place, new.iter().copied());
     }
 }
 

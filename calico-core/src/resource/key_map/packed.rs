@@ -23,6 +23,11 @@ impl Packed for u64 {
     }
 
     fn read(bytes: &mut &[u8]) -> Option<Self> {
+        // Nearly all are small.
+        if let Some((byte, behind)) = bytes.split_first().filter(|(byte, _)| **byte < 0x80) {
+            *bytes = behind;
+            return Some(Self::from(*byte));
+        }
         let mut number = 0;
         for shift in (0..Self::BITS).step_by(7) {
             let (byte, behind) = bytes.split_first()?;
