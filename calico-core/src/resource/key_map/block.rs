@@ -192,7 +192,7 @@ impl<'a, V: Packed> View<'a, V> {
         while let Some(entry) = self.entry(at) {
             key.truncate(entry.shared);
             key.extend_from_slice(entry.further);
-            if at > 0 && at >= MOST / 2 {
+            if at >= MOST / 2 {
                 let mut behind = Vec::with_capacity(MOST);
                 write(&mut behind, 0, &[&key]);
                 behind.extend_from_slice(self.bytes.get(entry.place.start..)?);
