@@ -5,8 +5,6 @@
 //! ```
 #![expect(clippy::disallowed_methods, reason = "a stopwatch needs a clock")]
 
-#![expect(clippy::disallowed_methods, reason = "it measures time; the RIB does not ask for it")]
-
 use std::time::Instant;
 
 use calico_bgp::testing::RibBench;

@@ -48,6 +48,10 @@ impl BirdSpeaker {
 
 #[async_trait]
 impl BgpBackend for BirdSpeaker {
+    fn name(&self) -> &'static str {
+        self.backend.name()
+    }
+
     async fn apply(&mut self, desired: &DesiredBgp) -> Result<(), BgpError> {
         self.tell(desired).await
     }

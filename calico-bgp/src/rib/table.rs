@@ -168,6 +168,7 @@ impl Table {
     }
 
     /// Number of prefixes.
+    #[cfg(any(test, feature = "testing"))]
     pub(crate) fn len(&self) -> usize {
         self.index.len()
     }

@@ -189,6 +189,10 @@ impl Drop for BirdBackend {
 
 #[async_trait]
 impl BgpBackend for BirdBackend {
+    fn name(&self) -> &'static str {
+        "bird"
+    }
+
     async fn apply(&mut self, desired: &DesiredBgp) -> Result<(), BgpError> {
         let daemons = self.config.daemons(self.generation().await);
         let rendered: Vec<Rendered> =
@@ -225,6 +229,6 @@ impl BgpBackend for BirdBackend {
     }
 
     fn status(&self) -> BgpStatus {
-        self.shared.picture().status()
+        self.shared.picture().status(self.shared.clock.now())
     }
 }

@@ -12,7 +12,7 @@ use calico_core::net::{Cidr, Family};
 use crate::bird::client::{BirdRoute, DaemonStatus, Protocol};
 use crate::bird::{PeerOrRange, Rendered};
 use crate::time::Timestamp;
-use crate::{BgpEvent, BgpStatus, LearnedRoute, PeerStatus, SessionState};
+use crate::{BgpEvent, BgpStatus, LearnedRoute, PeerStatus, SessionDetails, SessionState};
 
 /// So long nothing new comes from peers that have said all.
 const QUIET: Duration = Duration::from_secs(2);
@@ -49,6 +49,8 @@ pub(super) struct Picture {
     routes: BTreeMap<Cidr, LearnedRoute>,
     /// Not told yet.
     changed_peers: BTreeSet<PeerId>,
+    /// When the state of a session changed, as far as that was seen.
+    changed_at: BTreeMap<PeerId, Timestamp>,
     changed_routes: BTreeSet<Cidr>,
     restarted: bool,
     settling: Settling,
@@ -78,6 +80,7 @@ impl Picture {
             peers: BTreeMap::new(),
             routes: BTreeMap::new(),
             changed_peers: BTreeSet::new(),
+            changed_at: BTreeMap::new(),
             changed_routes: BTreeSet::new(),
             restarted: false,
             settling: Settling::NotStarted,
@@ -105,6 +108,7 @@ impl Picture {
         let ids: BTreeSet<PeerId> = wanted.iter().map(|peer| peer.id).collect();
         self.peers.retain(|id, _| ids.contains(id));
         self.changed_peers.retain(|id| ids.contains(id));
+        self.changed_at.retain(|id, _| ids.contains(id));
         for peer in wanted {
             self.want(peer, left_out.get(&peer.id));
         }
@@ -116,7 +120,7 @@ impl Picture {
     }
 
     fn want(&mut self, peer: &DesiredPeer, left_out: Option<&String>) {
-        let fresh = PeerStatus { peer: peer.clone(), state: SessionState::Idle, received: 0, last_error: None };
+        let fresh = PeerStatus::idle(peer.clone());
         let known = self.peers.entry(peer.id).or_insert_with(|| {
             self.changed_peers.insert(peer.id);
             fresh
@@ -144,7 +148,7 @@ impl Picture {
             self.begin_anew(now);
         }
         if let Some(protocols) = protocols {
-            self.see_sessions(place, &protocols);
+            self.see_sessions(now, place, &protocols);
         }
         if let Some(routes) = routes {
             self.see_routes(place, &routes);
@@ -177,7 +181,7 @@ impl Picture {
         self.settling = Settling::Until(now.after(self.deferral));
     }
 
-    fn see_sessions(&mut self, place: usize, protocols: &[Protocol]) {
+    fn see_sessions(&mut self, now: Timestamp, place: usize, protocols: &[Protocol]) {
         let Some(daemon) = self.daemons.get(place) else { return };
         for protocol in protocols {
             let Some(peer) = daemon.sessions.get(&protocol.name).and_then(|id| self.peers.get_mut(id)) else {
@@ -185,11 +189,14 @@ impl Picture {
             };
             let remark = protocol.last_error.as_deref().or_else(|| protocol.remark());
             let seen = PeerStatus {
-                peer: peer.peer.clone(),
                 state: protocol.session_state(),
                 received: protocol.imported,
                 last_error: remark.map(str::to_owned).or_else(|| daemon.trouble.clone()),
+                ..PeerStatus::idle(peer.peer.clone())
             };
+            if seen.state != peer.state {
+                self.changed_at.insert(peer.peer.id, now);
+            }
             // How many routes there are is no event; it is in the status.
             if (seen.state, &seen.last_error) != (peer.state, &peer.last_error) {
                 self.changed_peers.insert(peer.peer.id);
@@ -202,14 +209,14 @@ impl Picture {
         let mut seen = BTreeMap::new();
         for route in routes.iter().filter(|route| route.primary) {
             if let (Some(next_hop), Some(peer)) = (route.next_hop(), route.from) {
-                seen.insert(route.prefix, LearnedRoute { prefix: route.prefix, next_hop, peer });
+                seen.insert(route.prefix, LearnedRoute::new(route.prefix, next_hop, peer.into()));
             }
         }
         // Of two daemons each has one family.
         let family = if self.daemons.len() < 2 { None } else { [Family::V4, Family::V6].get(place).copied() };
         let is_its = |prefix: &Cidr| family.is_none_or(|family| prefix.family() == family);
         for (prefix, route) in &seen {
-            if self.routes.insert(*prefix, *route) != Some(*route) {
+            if self.routes.insert(*prefix, route.clone()).as_ref() != Some(route) {
                 self.changed_routes.insert(*prefix);
             }
         }
@@ -253,7 +260,7 @@ impl Picture {
             }
         }
         if let Some(prefix) = self.changed_routes.pop_first() {
-            let route = self.routes.get(&prefix).copied();
+            let route = self.routes.get(&prefix).cloned();
             return Some(route.map_or(BgpEvent::RouteRemoved(prefix), BgpEvent::RouteSet));
         }
         let tell = self.settling == Settling::Tell;
@@ -263,9 +270,13 @@ impl Picture {
         tell.then_some(BgpEvent::Settled)
     }
 
-    /// All sessions.
-    pub(super) fn status(&self) -> BgpStatus {
-        BgpStatus { peers: self.peers.values().cloned().collect() }
+    /// All sessions. For how long they have been so is known of those that changed while they were looked at.
+    pub(super) fn status(&self, now: Timestamp) -> BgpStatus {
+        let peers = self.peers.values().map(|peer| {
+            let state_for = self.changed_at.get(&peer.peer.id).map(|since| now.since(*since));
+            PeerStatus { details: SessionDetails { state_for, ..peer.details.clone() }, ..peer.clone() }
+        });
+        BgpStatus { peers: peers.collect(), problem: None }
     }
 }
 
@@ -380,12 +391,12 @@ mod tests {
         picture.set_desired(at(0), &desired, &[render(&desired, Dialect::Two, &BirdSettings::default())]);
         picture.observe(at(1), 0, seen("1", "Established", 1));
         picture.trouble(at(2), 0, "no daemon");
-        let status = picture.status();
+        let status = picture.status(at(9));
         let [first, second] = status.peers.as_slice() else { panic!("{status:?}") };
         assert_eq!((first.state, first.last_error.as_deref()), (SessionState::Idle, Some("no daemon")));
         assert!(second.last_error.as_ref().unwrap().contains("hold time"), "{second:?}");
         picture.observe(at(3), 0, seen("1", "Established", 1));
-        assert_eq!(picture.status().peers[0].state, SessionState::Established);
-        assert_eq!(picture.status().peers[0].last_error, None);
+        assert_eq!(picture.status(at(9)).peers[0].state, SessionState::Established);
+        assert_eq!(picture.status(at(9)).peers[0].last_error, None);
     }
 }

@@ -145,6 +145,10 @@ impl Bird {
 
 #[async_trait::async_trait]
 impl BgpBackend for Bird {
+    fn name(&self) -> &'static str {
+        "bird"
+    }
+
     async fn apply(&mut self, desired: &DesiredBgp) -> Result<(), BgpError> {
         self.backend.apply(desired).await
     }

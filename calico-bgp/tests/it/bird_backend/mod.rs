@@ -100,8 +100,10 @@ fn a_daemon_that_comes_later_finds_its_configuration_and_one_that_restarts_begin
         .await;
         let begins =
             events.iter().position(|event| *event == BgpEvent::Restarted).expect("it says that it begins anew");
-        let again =
-            events.iter().skip(begins).any(|event| matches!(event, BgpEvent::RouteSet(route) if route.peer == THEM));
+        let again = events
+            .iter()
+            .skip(begins)
+            .any(|event| matches!(event, BgpEvent::RouteSet(route) if route.peer.address == THEM));
         assert!(again, "{events:?}");
     });
 }

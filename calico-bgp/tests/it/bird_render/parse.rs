@@ -44,7 +44,7 @@ fn without_fork(text: &str) -> String {
     text.lines().map(line).collect()
 }
 
-/// Where Debian's bird 1.6.8 is unpacked.
+/// Where Debian's bird 1.6.8 is unpacked. To be called first outside of a namespace, in which nothing can be fetched.
 pub(crate) fn one_six() -> &'static Path {
     static UNPACKED: OnceLock<PathBuf> = OnceLock::new();
     UNPACKED.get_or_init(|| {
@@ -53,9 +53,16 @@ pub(crate) fn one_six() -> &'static Path {
             return target;
         }
         let scratch = tempfile::TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-        let mut download = Command::new("apt-get");
-        download.args(["download", "-q", "bird"]).current_dir(scratch.path());
-        let outcome = crate::support::output(&mut download, "apt");
+        let apt = |arguments: &[&str]| {
+            crate::support::output(Command::new("apt-get").args(arguments).current_dir(scratch.path()), "apt")
+        };
+        let download = || apt(&["download", "-q", "bird"]);
+        let mut outcome = download();
+        if !outcome.status.success() {
+            // A machine may know of no packages yet, or of those of long ago.
+            apt(&["update", "-q"]);
+            outcome = download();
+        }
         let said = String::from_utf8_lossy(&outcome.stderr);
         assert!(outcome.status.success(), "this test needs the Debian package bird (1.6.8), unpacked: {said}");
         let package = std::fs::read_dir(scratch.path()).unwrap().next().unwrap().unwrap().path();
