@@ -22,7 +22,7 @@
 //! - Names of sessions carry no port: addresses are unique here, and upstream's tools would print the port as a part of the address.
 //! - Of pools within each other the longest decides, in BGP and in the kernel.
 //!
-//! What must stay true: no byte from outside reaches the text but through [`text`]'s checks; equal input gives equal text.
+//! What must stay true: no byte from outside reaches the text but through `render::text`'s checks; equal input gives equal text.
 
 #[cfg(feature = "tokio")]
 mod backend;

@@ -9,8 +9,8 @@
 //!              paths, by prefix)               (once per group)   (once per peer)
 //! ```
 //!
-//! Paths live once, in the [table](table), beside each other per prefix, both as they came and as the import policy lets them in. Peers
-//! that hear the same share an update [group](group). Attributes are [interned](intern), so that equal sets are one allocation and
+//! Paths live once, in the [table], beside each other per prefix, both as they came and as the import policy lets them in. Peers
+//! that hear the same share an update [group]. Attributes are [interned](intern), so that equal sets are one allocation and
 //! comparing them compares pointers.
 //!
 //! What must stay true: whatever the order and the number of changes, once nothing waits each peer has been told what the present paths,
