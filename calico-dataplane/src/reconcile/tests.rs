@@ -60,7 +60,8 @@ impl Node {
 
     /// Takes in what strangers did and works until there is nothing to do at this moment.
     fn work(&mut self) {
-        for _ in 0..200 {
+        // Each declared set may be refused alone.
+        for _ in 0..1000 {
             while ready(self.driver.next_change()).transpose().unwrap().is_some() {}
             let now = self.now;
             if matches!(ready(self.driver.step(&move || now)).unwrap(), Step::Idle) {
