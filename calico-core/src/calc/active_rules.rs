@@ -244,6 +244,11 @@ impl Activation {
         self.endpoints.get(self.endpoints.find(key)?)
     }
 
+    /// Places in the index of the policies that select an active endpoint, sorted; they mean the same until something else is taken in.
+    pub(super) fn selecting(&self, key: &ResourceKey) -> &[u32] {
+        self.endpoints.find(key).map_or(&[], |item| self.index.matching(item))
+    }
+
     /// Policies of an active endpoint.
     pub(super) fn policies_of(&self, key: &ResourceKey) -> impl Iterator<Item = (&ResourceKey, &Policy)> {
         let item = self.endpoints.find(key);

@@ -38,6 +38,7 @@ mod ip_set;
 mod local;
 mod member;
 mod network;
+mod orders;
 mod peer_sets;
 mod policy;
 mod policy_order;

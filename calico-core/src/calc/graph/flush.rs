@@ -13,6 +13,7 @@ use super::super::event::{
     ActiveEndpoint, ActiveHostEndpoint, ActiveRule, ActiveRules, EndpointId, Event, PolicyId, ProfileId, SetId,
 };
 use super::super::local::Local;
+use super::super::orders::{Ordered, Orders};
 use super::super::peer_sets::PeerSets;
 use super::super::policy::Stage;
 use super::super::rule_scan::{self, Scan, Scope};
@@ -63,10 +64,11 @@ impl Graph {
         }
         batch.network.extend(self.network.flush().map(Event::NetworkSet));
         let mut hosts_changed = false;
+        let mut orders = Orders::default();
         for key in endpoints {
             match key.kind() {
                 Kind::HostEndpoint => hosts_changed |= self.flush_host_endpoint(key, &mut batch),
-                _ => self.flush_endpoint(key, &mut batch),
+                _ => self.flush_endpoint(key, &mut orders, &mut batch),
             }
         }
         if hosts_changed && self.dispatch.is_of_a_host() {
@@ -147,8 +149,8 @@ impl Graph {
         sent
     }
 
-    fn flush_endpoint(&mut self, key: ResourceKey, batch: &mut Batch) {
-        let active = self.active_endpoint(&key);
+    fn flush_endpoint(&mut self, key: ResourceKey, orders: &mut Orders, batch: &mut Batch) {
+        let active = self.active_endpoint(&key, orders);
         let former = self.endpoints.remove(&key);
         if let Some(former) = &former {
             let stays = active.as_ref().filter(|active| active.interface == former.interface);
@@ -211,15 +213,20 @@ impl Graph {
         }
     }
 
-    fn active_endpoint(&mut self, key: &ResourceKey) -> Option<ActiveEndpoint> {
+    fn active_endpoint(&mut self, key: &ResourceKey, orders: &mut Orders) -> Option<ActiveEndpoint> {
         let Some(Local::Workload(endpoint)) = self.activation.endpoint(key) else {
             self.diagnostics.set(key, Finder::Order, Vec::new());
             return None;
         };
-        let sorted = self.order.sort(self.activation.policies_of(key));
-        let mut problems = self.order.missing_tiers(&sorted);
         let profiles: Vec<ProfileId> = endpoint.profiles().map(|name| ProfileId(name.into())).collect();
-        let stacks = self.order.stacks(&sorted, &profiles, Stage::Normal);
+        let selecting = self.activation.selecting(key);
+        let Ordered { stacks, mut problems } = orders.find(selecting, &profiles).unwrap_or_else(|| {
+            let sorted = self.order.sort(self.activation.policies_of(key));
+            let problems = self.order.missing_tiers(&sorted);
+            let ordered = Ordered { stacks: self.order.stacks(&sorted, &profiles, Stage::Normal), problems };
+            orders.remember(selecting, profiles, ordered.clone());
+            ordered
+        });
         let mut active = describe::workload(endpoint, stacks, self.abilities, &mut problems);
         if let Some(active) = &mut active {
             active.floating.retain(|(outside, _)| !self.addresses.is_owned(*outside));
