@@ -86,6 +86,19 @@ pub enum BgpError {
     /// A daemon refuses its configuration, and keeps the former one.
     #[error("BIRD refuses the configuration that was written for it, and keeps the former one: {0}")]
     Refused(String),
+    /// The kernel does not take the key of a session.
+    #[error(
+        "the kernel does not take the password for {from}, so {address} does not listen (each takes room of net.core.optmem_max)"
+    )]
+    Key {
+        /// Whose.
+        from: Cidr,
+        /// Own address.
+        address: IpAddr,
+        /// Why.
+        #[source]
+        source: Box<dyn core::error::Error + Send + Sync>,
+    },
     /// The backend has stopped.
     #[error("the BGP backend has stopped")]
     Stopped,

@@ -152,7 +152,11 @@ impl Driver {
             return;
         }
         let addresses = self.fixed.map_or_else(|| addresses(&self.wanted.listening), |fixed| vec![fixed]);
-        let listening = self.listeners.set(&addresses, &self.wanted.listening.keys).await;
+        let (is_new, listening) = self.listeners.set(&addresses, &self.wanted.listening.keys).await;
+        if is_new {
+            // Who waits here was let in before; each calls again.
+            while self.accepted.try_recv().is_ok() {}
+        }
         let watching = self.watch.set(&self.wanted.watched);
         let problems = [listening.err().map(|error| chain(&error)), watching.err().map(|error| chain(&error))];
         let problem = problems.into_iter().flatten().next();

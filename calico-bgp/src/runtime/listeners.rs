@@ -3,7 +3,7 @@
 //! What cannot be had (a port that another daemon has, an address that the host does not have yet) is tried again by whoever asks, and
 //! named until then; the rest works meanwhile.
 
-use core::net::{IpAddr, SocketAddr};
+use core::net::SocketAddr;
 use core::time::Duration;
 use std::collections::BTreeMap;
 use std::io;
@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use calico_core::bgp::Secret;
 use calico_core::net::{Cidr, Family};
+use socket2::Socket;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
@@ -53,21 +54,30 @@ impl Listeners {
         Self { accepted, open: BTreeMap::new() }
     }
 
-    /// Opens, closes and gives keys, until all is as wanted. The error is the first of them.
-    pub(super) async fn set(&mut self, addresses: &[SocketAddr], keys: &[ListenKey]) -> Result<(), BgpError> {
+    /// Opens, closes and gives keys, until all is as wanted. The error is the first of them. Tells whether callers that came before must be
+    /// turned away: they may have been let in without a key that is wanted now.
+    pub(super) async fn set(&mut self, addresses: &[SocketAddr], keys: &[ListenKey]) -> (bool, Result<(), BgpError>) {
         // What closes is closed first: it may be in the way of what opens.
         let gone: Vec<SocketAddr> = self.open.keys().filter(|open| !addresses.contains(open)).copied().collect();
         for address in gone {
             self.close(address).await;
         }
-        let mut outcome = Ok(());
+        let (mut is_new, mut outcome) = (false, Ok(()));
         for address in addresses {
-            let set = self
-                .open(*address)
-                .and_then(|listener| listener.set_keys(address.ip(), keys).map_err(|error| failure(*address, error)));
-            outcome = outcome.and(set);
+            let of_family = keys.iter().filter(|key| key.from.family() == Family::of(address.ip()));
+            let wanted: BTreeMap<Cidr, Secret> = of_family.map(|key| (key.from, key.key.clone())).collect();
+            if let Some(listener) = self.open.get_mut(address)
+                && wanted.iter().all(|(from, key)| listener.keys.get(from) == Some(key))
+            {
+                listener.forget_all_but(&wanted);
+                continue;
+            }
+            // A socket that listens lets callers in before it is told of a key, and what they sent waits with them: it begins anew.
+            is_new |= self.open.contains_key(address);
+            self.close(*address).await;
+            outcome = outcome.and(self.open(*address, wanted));
         }
-        outcome
+        (is_new, outcome)
     }
 
     /// Ends; every port is free afterwards.
@@ -86,19 +96,25 @@ impl Listeners {
 
     /// Opens one address, unless it is open.
     pub(super) fn open_one(&mut self, address: SocketAddr) -> Result<(), BgpError> {
-        self.open(address).map(drop)
+        if self.open.contains_key(&address) { Ok(()) } else { self.open(address, BTreeMap::new()) }
     }
 
-    fn open(&mut self, address: SocketAddr) -> Result<&mut Listener, BgpError> {
-        use std::collections::btree_map::Entry;
-        match self.open.entry(address) {
-            Entry::Occupied(known) => Ok(known.into_mut()),
-            Entry::Vacant(place) => {
-                let socket = Arc::new(bind(address).map_err(|error| failure(address, error))?);
-                let task = tokio::spawn(run(Arc::clone(&socket), self.accepted.clone()));
-                Ok(place.insert(Listener { socket, task, keys: BTreeMap::new() }))
-            }
+    /// Nobody can call before the socket has every key: one without would let the peer in unsigned.
+    fn open(&mut self, address: SocketAddr, keys: BTreeMap<Cidr, Secret>) -> Result<(), BgpError> {
+        let failed = |error| failure(address, error);
+        let socket = bind(address).map_err(failed)?;
+        for (from, key) in &keys {
+            set_md5_key(&socket, *from, Some(key)).map_err(|error| BgpError::Key {
+                from: *from,
+                address: address.ip(),
+                source: Box::new(error),
+            })?;
         }
+        socket.listen(BACKLOG).map_err(failed)?;
+        let socket = Arc::new(TcpListener::from_std(socket.into()).map_err(failed)?);
+        let task = tokio::spawn(run(Arc::clone(&socket), self.accepted.clone()));
+        self.open.insert(address, Listener { socket, task, keys });
+        Ok(())
     }
 
     /// Where it listens on the first of its sockets.
@@ -108,10 +124,7 @@ impl Listeners {
 }
 
 impl Listener {
-    fn set_keys(&mut self, own: IpAddr, wanted: &[ListenKey]) -> io::Result<()> {
-        let mine = wanted.iter().filter(|key| key.from.family() == Family::of(own));
-        let wanted: BTreeMap<Cidr, &Secret> = mine.map(|key| (key.from, &key.key)).collect();
-        let mut outcome = Ok(());
+    fn forget_all_but(&mut self, wanted: &BTreeMap<Cidr, Secret>) {
         let gone: Vec<Cidr> = self.keys.keys().filter(|known| !wanted.contains_key(known)).copied().collect();
         for from in gone {
             if let Err(error) = set_md5_key(&self.socket, from, None) {
@@ -119,16 +132,6 @@ impl Listener {
             }
             self.keys.remove(&from);
         }
-        for (from, key) in wanted {
-            if self.keys.get(&from) == Some(key) {
-                continue;
-            }
-            match set_md5_key(&self.socket, from, Some(key)) {
-                Ok(()) => drop(self.keys.insert(from, key.clone())),
-                Err(error) => outcome = outcome.and(Err(error)),
-            }
-        }
-        outcome
     }
 }
 
@@ -141,13 +144,12 @@ fn failure(address: SocketAddr, source: io::Error) -> BgpError {
     BgpError::Listen { address: address.ip(), port: address.port(), source: Box::new(source) }
 }
 
-fn bind(address: SocketAddr) -> io::Result<TcpListener> {
+fn bind(address: SocketAddr) -> io::Result<Socket> {
     let socket = socket::open(Family::of(address.ip()))?;
     // A restarted speaker must not wait for connections of its earlier life to time out.
     socket.set_reuse_address(true)?;
     socket.bind(&address.into())?;
-    socket.listen(BACKLOG)?;
-    TcpListener::from_std(socket.into())
+    Ok(socket)
 }
 
 /// Hands accepted connections on, for as long as anybody takes them.

@@ -49,8 +49,8 @@ pub(super) fn calling(peer: PeerId, transport: &Transport) -> io::Result<TcpSock
     Ok(TcpSocket::from_std_stream(socket.into()))
 }
 
-/// What holds for a connection, whoever opened it. One that was accepted gets its key again: a caller who came before the listening
-/// socket knew the key gets no further without it.
+/// What holds for a connection, whoever opened it. One that was accepted has its key from the listening socket, which has every key before
+/// it listens, and gets it again for itself: the listening socket may forget it.
 pub(super) fn apply(socket: &Socket, peer: PeerId, transport: &Transport) -> io::Result<()> {
     socket.set_tcp_nodelay(true)?;
     socket.set_tcp_user_timeout(transport.user_timeout)?;
