@@ -34,6 +34,9 @@ pub enum Refusal {
     /// Nothing can be sent there.
     #[error("its next hop {0} leads nowhere")]
     NextHop(NextHop),
+    /// No packet to there may leave a host.
+    #[error("{0} is no prefix to route: it is of loopback, multicast or link-local scope")]
+    Bogus(Cidr),
     /// It was to go to customers only (RFC 9234 section 5).
     #[error("it is a leak: AS {0} said that it may go to customers only")]
     Leak(AsNumber),
@@ -112,6 +115,9 @@ impl<'a> Importer<'a> {
         set: &PathSet,
         large: &[[u32; 3]],
     ) -> Result<Option<&'a FilterRule>, Refusal> {
+        if is_bogus(prefix) {
+            return Err(Refusal::Bogus(prefix));
+        }
         let route = view(prefix, &set.attributes, large, self.peer.kind(), true);
         match first_match(&self.peer.settings.policy.filters, RouteDirection::Import, &route) {
             Some((filter, rule, decision)) if !decision.accept => {
@@ -154,7 +160,7 @@ impl<'a> ImportBatch<'a> {
 
     /// What the path to a prefix is used as.
     pub(crate) fn accept(&mut self, prefix: Cidr, sets: &mut Interner<PathSet>) -> Option<Arc<PathSet>> {
-        let screened = self.screened.as_ref()?;
+        let screened = self.screened.as_ref().filter(|_| !is_bogus(prefix))?;
         if self.importer.peer.settings.policy.filters.is_empty() {
             return Some(Arc::clone(screened));
         }
@@ -187,6 +193,23 @@ pub(crate) const fn forwarding_address(next_hop: NextHop) -> IpAddr {
     }
 }
 
+/// Whether all of a prefix is of a scope that is never routed, as BIRD's `net_classify` has it. What merely covers such addresses is not.
+fn is_bogus(prefix: Cidr) -> bool {
+    match prefix.address() {
+        IpAddr::V4(address) => match address.octets() {
+            [0, ..] => prefix.length() >= 8,
+            [127, ..] => prefix.length() >= 8,
+            [first, ..] => first >= 224 && prefix.length() >= 3,
+        },
+        IpAddr::V6(address) => {
+            let link_local = address.is_unicast_link_local() && prefix.length() >= 10;
+            let multicast = address.is_multicast() && prefix.length() >= 8;
+            let own = (address.is_loopback() || address.is_unspecified()) && prefix.length() == 128;
+            link_local || multicast || own
+        }
+    }
+}
+
 fn is_usable_v4(address: Ipv4Addr) -> bool {
     let in_zero = address.octets().first() == Some(&0);
     !(in_zero || address.is_loopback() || address.is_multicast() || address == Ipv4Addr::BROADCAST)
@@ -204,5 +227,27 @@ pub(crate) fn fits(next_hop: NextHop, family: Family, extended: bool) -> bool {
         (Family::V6, NextHop::V4(_)) => false,
         (Family::V4, NextHop::V6(_) | NextHop::V6LinkLocal { .. }) => extended,
         (Family::V6, NextHop::V6(_) | NextHop::V6LinkLocal { .. }) => true,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_never_routed_is_bogus_and_what_covers_it_is_not() {
+        let bogus = |text: &str| is_bogus(text.parse().unwrap());
+        for prefix in ["127.0.0.0/8", "127.1.0.0/16", "224.0.0.0/4", "240.0.0.0/4", "255.255.255.255/32", "0.1.0.0/16"]
+        {
+            assert!(bogus(prefix), "{prefix}");
+        }
+        for prefix in ["fe80::/10", "fe80:1::/64", "ff02::/16", "::1/128", "::/128"] {
+            assert!(bogus(prefix), "{prefix}");
+        }
+        for prefix in
+            ["0.0.0.0/0", "96.0.0.0/3", "128.0.0.0/1", "192.0.0.0/2", "10.0.0.0/8", "::/0", "f000::/4", "2001:db8::/32"]
+        {
+            assert!(!bogus(prefix), "{prefix}");
+        }
     }
 }

@@ -1,7 +1,6 @@
-//! What keeps a session down because this speaker does not carry it out yet.
+//! What keeps a session down before anybody is called: a password that is not known, no address of the peer's family.
 //!
-//! To make the session without it would be worse: without its password anybody may speak. What only tunes a session (timers, BFD) is left out
-//! instead.
+//! To make the session without it would be worse: without its password anybody may speak.
 
 use calico_core::bgp::{DesiredPeer, LocalSpeaker, Password};
 

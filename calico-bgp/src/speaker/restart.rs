@@ -150,9 +150,9 @@ impl Speaker {
             RefreshKind::Begin if enhanced => {
                 self.begin_refresh(peer_id, family);
                 if self.has_stale(peer_id, family) {
-                    // A peer that never says that it is done must not keep what it no longer means.
+                    // A peer that never says that it is done, or begins again and again, must not keep what it no longer means.
                     let deadline = now.after(self.config.stale_time);
-                    self.timers.arm(TimerKey::Retention(peer_id, family), deadline);
+                    self.timers.arm_by(TimerKey::Retention(peer_id, family), deadline);
                 }
             }
             RefreshKind::End if enhanced && self.has_stale(peer_id, family) => self.end_stale(peer_id, family),
