@@ -1,6 +1,7 @@
 //! Secrets out of a directory: one directory for each, one file for each key, as Kubernetes mounts them.
 //!
 //! In come the names that are wanted; out go facts for the agent. What is wanted is read again every few seconds, and told when it changed.
+//! What cannot be read is not gone: what was told of it stands, and if nothing was, the session stays down.
 //! Names come from the datastore, so that they are looked for among what is there and never made part of a path.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -70,41 +71,56 @@ struct Found {
 
 fn read(directory: &Path, names: &BTreeSet<Arc<str>>) -> Found {
     let mut found = Found::default();
+    let Some(all) = entries(directory, &mut found.warnings) else { return found };
     found.secrets.extend(names.iter().map(|name| (Arc::clone(name), None)));
-    for (name, path) in entries(directory, &mut found.warnings) {
+    for (name, path) in all {
         let Some(name) = names.get(name.as_str()) else { continue };
-        let mut keys = BTreeMap::new();
-        for (key, path) in entries(&path, &mut found.warnings) {
-            match value(&path) {
-                Ok(Some((value, is_open))) => {
-                    if is_open {
-                        found.warnings.insert(format!("{}: others may read this password", path.display()));
-                    }
-                    keys.insert(key, value);
-                }
-                // A directory is no key.
-                Ok(None) => {}
-                Err(reason) => drop(found.warnings.insert(format!("{}: {reason}", path.display()))),
-            }
+        match keys(&path, &mut found.warnings) {
+            Some(keys) => drop(found.secrets.insert(Arc::clone(name), Some(keys))),
+            None => drop(found.secrets.remove(name)),
         }
-        found.secrets.insert(Arc::clone(name), Some(keys));
     }
     found
 }
 
-/// Names and paths in a directory; those with a dot in front are Kubernetes' own.
-fn entries(directory: &Path, warnings: &mut BTreeSet<String>) -> Vec<(String, PathBuf)> {
-    match std::fs::read_dir(directory) {
+/// What a secret holds; none if a part of it cannot be read.
+fn keys(directory: &Path, warnings: &mut BTreeSet<String>) -> Option<BTreeMap<String, String>> {
+    let mut keys = BTreeMap::new();
+    let mut is_whole = true;
+    for (key, path) in entries(directory, warnings)? {
+        match value(&path) {
+            Ok(Some((value, is_open))) => {
+                if is_open {
+                    warnings.insert(format!("{}: others may read this password", path.display()));
+                }
+                keys.insert(key, value);
+            }
+            // A directory is no key.
+            Ok(None) => {}
+            Err(reason) => {
+                is_whole = false;
+                warnings.insert(format!("{}: {reason}", path.display()));
+            }
+        }
+    }
+    is_whole.then_some(keys)
+}
+
+/// Names and paths in a directory, without those with a dot in front, which are Kubernetes' own; none if it cannot be read. One that is not
+/// there has nothing in it.
+fn entries(directory: &Path, warnings: &mut BTreeSet<String>) -> Option<Vec<(String, PathBuf)>> {
+    let listed = std::fs::read_dir(directory).and_then(|entries| entries.collect::<Result<Vec<_>, _>>());
+    match listed {
         Ok(entries) => {
-            let named = entries.filter_map(|entry| entry.ok()).filter_map(|entry| {
+            let named = entries.into_iter().filter_map(|entry| {
                 let name = entry.file_name().into_string().ok()?;
                 (!name.starts_with('.')).then(|| (name, entry.path()))
             });
-            named.collect()
+            Some(named.collect())
         }
         Err(error) => {
             warnings.insert(format!("{}: {error}", directory.display()));
-            Vec::new()
+            (error.kind() == std::io::ErrorKind::NotFound).then(Vec::new)
         }
     }
 }
@@ -148,17 +164,19 @@ mod tests {
     fn reads_what_is_wanted_and_nothing_else() {
         let folder = tempfile::tempdir().unwrap();
         put(folder.path(), "bgp", "tor", b"sesame\n");
-        put(folder.path(), "bgp", "large", &[b'x'; 5000]);
-        put(folder.path(), "bgp", "binary", &[0xff]);
+        put(folder.path(), "odd", "large", &[b'x'; 5000]);
+        put(folder.path(), "odd", "binary", &[0xff]);
+        put(folder.path(), "odd", "good", b"x");
         put(folder.path(), "other", "key", b"not wanted");
         std::fs::create_dir(folder.path().join("bgp/..data")).unwrap();
-        let found = read(folder.path(), &names(&["bgp", "../bgp", "absent", ""]));
+        let found = read(folder.path(), &names(&["bgp", "odd", "../bgp", "absent", ""]));
         let keys = BTreeMap::from([("tor".to_owned(), "sesame".to_owned())]);
         assert_eq!(found.secrets["bgp"], Some(keys));
         for absent in ["../bgp", "absent", ""] {
             assert_eq!(found.secrets[absent], None, "{absent:?}");
         }
         assert!(!found.secrets.contains_key("other"));
+        assert!(!found.secrets.contains_key("odd"), "what cannot be read is not said to hold less");
         assert_eq!(found.warnings.len(), 2, "{:?}", found.warnings);
         assert!(!format!("{found:?}").contains("not wanted"));
     }

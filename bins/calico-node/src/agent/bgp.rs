@@ -9,7 +9,7 @@ use super::{Agent, DRAIN};
 
 impl Agent {
     pub(super) async fn apply_bgp(&mut self) {
-        if !self.state.seen_in_sync {
+        if !self.state.seen_in_sync || self.waits_for_secrets().is_some() {
             return;
         }
         let (Some(bgp), Some(desired)) = (self.bgp.as_mut(), self.waiting_bgp.take()) else { return };

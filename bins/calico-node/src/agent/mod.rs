@@ -171,7 +171,8 @@ impl Agent {
                 continue;
             }
             self.look_round();
-            let wake = self.next_wake();
+            let secrets = self.follow_patience().await;
+            let wake = secrets.into_iter().fold(self.next_wake(), Instant::min);
             tokio::select! {
                 () = &mut shutdown => return,
                 Some(event) = syncer.next() => self.handle_sync(event).await,

@@ -63,6 +63,8 @@ async fn a_password_comes_from_who_reads_secrets() {
     world.put(ResourceKey::cluster(Kind::BgpPeer, "tor"), Resource::BgpPeer(peer)).await;
     let wanted = world.wanted_secrets.wait_for(|wanted| !wanted.is_empty()).await.unwrap().clone();
     assert_eq!(wanted, BTreeSet::from(["bgp".into()]));
+    world.until("the secret is waited for", |status| !status.diagnostics.is_empty()).await;
+    assert!(world.bgp.applied().is_empty(), "nothing is configured while it may still be told");
     let password = |world: &World| world.bgp.applied().last().map(|desired| desired.peers[0].session.password.clone());
     world.until("kept down", |_| matches!(password(&world), Some(Password::Missing(_)))).await;
     for key in ["one", "two"] {
