@@ -7,11 +7,14 @@ use calico_bgp::bird::{BirdBackend, BirdConfig};
 use calico_bgp::{BgpBackend, BgpError, BgpEvent, BgpStatus};
 use calico_cmd::output::chain;
 use calico_core::bgp::DesiredBgp;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 use tracing::error;
 
 /// Pause before what could not be written is written again.
 const PAUSE: Duration = Duration::from_secs(5);
+
+/// How long BIRD may take to check and take a configuration: the agent's loop waits for it.
+const PATIENCE: Duration = Duration::from_secs(3);
 
 /// See the module.
 #[derive(Debug)]
@@ -27,9 +30,16 @@ impl BirdSpeaker {
         Self { backend: BirdBackend::start(config), waiting: None }
     }
 
+    /// Cancel safe: what was not taken in is tried again. Policy waits as long, so a daemon or disk that is stuck gets a moment only.
     async fn tell(&mut self, desired: &DesiredBgp) -> Result<(), BgpError> {
+        self.waiting = Some((desired.clone(), Instant::now() + PAUSE));
+        let Ok(outcome) = timeout(PATIENCE, self.backend.apply(desired)).await else {
+            error!(patience = ?PATIENCE, retry_in = ?PAUSE, "BIRD does not take its configuration in time; policy goes on");
+            self.waiting = Some((desired.clone(), Instant::now() + PAUSE));
+            return Ok(());
+        };
         self.waiting = None;
-        match self.backend.apply(desired).await {
+        match outcome {
             Ok(()) => Ok(()),
             Err(BgpError::Stopped) => Err(BgpError::Stopped),
             // The same text would be refused again.
@@ -91,13 +101,13 @@ mod tests {
         let written = async {
             while bird.waiting.is_some() {
                 // Only waits: there is no daemon that could tell anything for minutes.
-                let _ = tokio::time::timeout(Duration::from_secs(1), bird.next_event()).await;
+                let _ = timeout(Duration::from_secs(1), bird.next_event()).await;
                 if let Some((_, at)) = &mut bird.waiting {
                     *at = Instant::now();
                 }
             }
         };
-        tokio::time::timeout(Duration::from_secs(60), written).await.unwrap();
+        timeout(Duration::from_secs(60), written).await.unwrap();
         assert!(config.exists());
     }
 }

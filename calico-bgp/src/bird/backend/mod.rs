@@ -194,6 +194,8 @@ impl BgpBackend for BirdBackend {
     }
 
     async fn apply(&mut self, desired: &DesiredBgp) -> Result<(), BgpError> {
+        // Should this be dropped half way, what the daemon has read is not known.
+        let applied = core::mem::take(&mut self.applied);
         let daemons = self.config.daemons(self.generation().await);
         let rendered: Vec<Rendered> =
             daemons.iter().map(|(_, dialect)| render(desired, *dialect, &self.config.settings)).collect();
@@ -203,7 +205,7 @@ impl BgpBackend for BirdBackend {
         {
             let mut known = self.shared.daemons.lock().unwrap_or_else(PoisonError::into_inner);
             // Whoever runs may not have read what is there already.
-            if changed || !self.applied || *known != paths {
+            if changed || !applied || *known != paths {
                 self.shared.generation.fetch_add(1, Ordering::AcqRel);
             }
             *known = paths;
