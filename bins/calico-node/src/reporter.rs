@@ -131,8 +131,9 @@ impl Reporter {
             let Success::Routes { routes, more } = self.ask(Verb::Routes { after, most: usize::MAX }).await? else {
                 return None;
             };
+            // An agent that gives nothing and promises more would be asked for ever.
+            goes_on = more && !routes.is_empty();
             all.extend(routes);
-            goes_on = more;
         }
         Some((*status, all))
     }

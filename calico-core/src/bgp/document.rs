@@ -138,6 +138,9 @@ fn dynamic(specs: &[DynamicSpec], filters: &BTreeMap<&str, Arc<Filter>>) -> Resu
         if spec.like.address.is_some() {
             return Err(fault("its peers call from the range: `like` has no address".to_string()));
         }
+        if specs.iter().take(index).any(|other| other.range == spec.range) {
+            return Err(fault(alloc::format!("there is a range {} already", spec.range)));
+        }
         let like = spec.like.desired(PeerId::from(spec.range.address()), filters).map_err(fault)?;
         all.push(DynamicPeers { range: spec.range, limit: spec.limit, like });
     }

@@ -1,13 +1,16 @@
 //! What is told of BGP on the control socket: the speaker's pictures, worded.
 
+use std::time::Duration;
+
 use calico_bgp::wire::{self, NextHop, PathAttributes};
 use calico_bgp::{Agreed, Explanation, Fate, MessageCounts, PeerStatus, SessionState, Step, Told};
 use calico_cmd::control::{BgpExplanation, PathFate, PathReport, PeerDetails, PeerHears, PeerReport, RouteAttributes};
 use calico_core::bgp::{Community, Families, Origin, Originated, PeerKind};
 use calico_core::net::Family;
+use calico_core::time::Timestamp;
 
-/// A session; `now` is in seconds since 1970.
-pub(super) fn peer(status: &PeerStatus, now: u64) -> PeerReport {
+/// A session. Two looks at one state say the same time: what is subtracted is not rounded before.
+pub(super) fn peer(status: &PeerStatus, now: Timestamp) -> PeerReport {
     let details = &status.details;
     PeerReport {
         address: status.peer.id.to_string(),
@@ -20,7 +23,7 @@ pub(super) fn peer(status: &PeerStatus, now: u64) -> PeerReport {
         }
         .into(),
         state: state(status.state).into(),
-        since: details.state_for.map(|time| now.saturating_sub(time.as_secs())),
+        since: details.state_for.map(|time| since(now, time)),
         received: status.received,
         last_error: status.last_error.clone(),
         details: PeerDetails {
@@ -39,6 +42,12 @@ pub(super) fn peer(status: &PeerStatus, now: u64) -> PeerReport {
             agreed: details.agreed.as_ref().map(agreed).unwrap_or_default(),
         },
     }
+}
+
+/// Seconds since 1970, to the nearest.
+fn since(now: Timestamp, time: Duration) -> u64 {
+    let nanos = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+    now.nanos().saturating_sub(nanos).saturating_add(500_000_000) / 1_000_000_000
 }
 
 const fn state(state: SessionState) -> &'static str {

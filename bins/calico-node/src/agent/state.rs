@@ -220,7 +220,7 @@ impl State {
     ) -> NodeStatus {
         let faults = self.faults.iter().map(|(key, reason)| format!("{key}: {reason}"));
         let failures = host.failures().map(|(object, reason)| format!("{object}: {reason}"));
-        let wall = SystemClock.now().secs();
+        let wall = SystemClock.now();
         let (endpoint_problems, endpoints_with_problems) = pipeline.endpoint_problems(&self.faults);
         NodeStatus {
             node: self.node.clone(),

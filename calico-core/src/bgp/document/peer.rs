@@ -9,6 +9,7 @@ use core::net::IpAddr;
 use core::time::Duration;
 
 use serde::Deserialize;
+use serde_json::Value;
 
 use crate::bgp::{
     AddPath, BGP_PORT, Bfd, DesiredPeer, Families, Filter, NextHop, Password, PeerId, PeerKind, PeerPolicy, Role,
@@ -28,7 +29,7 @@ pub(super) struct PeerSpec {
     port: Option<u16>,
     families: Option<Vec<FamilyName>>,
     passive: bool,
-    password: Option<String>,
+    password: Option<Key>,
     ttl_security: Option<u8>,
     source_address: Option<String>,
     reachable_by: Option<IpAddr>,
@@ -48,6 +49,17 @@ pub(super) struct PeerSpec {
     #[serde(rename = "numAllowedLocalASNumbers")]
     own_as_allowed: u32,
     filters: Vec<String>,
+}
+
+/// A password, whatever form it has: no error may show it.
+#[derive(Deserialize)]
+#[serde(transparent)]
+struct Key(Value);
+
+impl core::fmt::Debug for Key {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str("Key(..)")
+    }
 }
 
 #[derive(Debug, Clone, Copy, Deserialize)]
@@ -132,7 +144,10 @@ impl PeerSpec {
         }
         let password = match &self.password {
             None => Password::None,
-            Some(key) => Password::Key(Secret::new(key.clone()).map_err(|error| format!("password: {error}"))?),
+            Some(Key(text)) => {
+                let text = text.as_str().ok_or("password: it is no text; put it in quotes")?;
+                Password::Key(Secret::new(text.into()).map_err(|error| format!("password: {error}"))?)
+            }
         };
         Ok(SessionParameters {
             local_as: self.local_as,

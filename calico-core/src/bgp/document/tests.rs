@@ -117,6 +117,7 @@ fn what_is_wrong_is_named() {
         (set("asNumber", Value::Null), "peers[0]: it has no asNumber"),
         (set("families", json!([])), "peers[0]: families: give IPv4"),
         (set("password", "".into()), "peers[0]: password: the password is empty"),
+        (set("password", 123_456.into()), "peers[0]: password: it is no text; put it in quotes"),
         (set("holdTime", "2s".into()), "peers[0]: holdTime: it is 0s, or at least 3s"),
         (set("holdTime", "1.5s".into()), "peers[0]: holdTime: \"1.5s\" is no number of whole seconds"),
         (
@@ -130,6 +131,9 @@ fn what_is_wrong_is_named() {
     ] {
         assert!(told.starts_with(expected), "{told}\n{expected}");
     }
+    let range = json!({"range": "192.0.2.0/24", "limit": 3, "like": {"asNumber": 64512}});
+    let ranges = json!({"asNumber": 1, "routerID": "1.1.1.1", "dynamic": [range, range]});
+    assert_eq!(refused(&ranges), "dynamic[1]: there is a range 192.0.2.0/24 already");
     let mut twice = with_filters(&rich());
     twice["peers"] = json!([rich(), rich()]);
     assert_eq!(refused(&twice), "peers[1]: fe80::2%eth0 is a peer already");
