@@ -75,7 +75,8 @@ impl Listeners {
             // A socket that listens lets callers in before it is told of a key, and what they sent waits with them: it begins anew.
             is_new |= self.open.contains_key(address);
             self.close(*address).await;
-            outcome = outcome.and(self.open(*address, wanted));
+            let opened = self.open(*address, wanted);
+            outcome = outcome.and(opened);
         }
         (is_new, outcome)
     }

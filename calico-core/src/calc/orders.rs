@@ -17,9 +17,12 @@ const ANSWER: usize = 64;
 /// What was worked out, by the policies' places in the index.
 #[derive(Debug, Default)]
 pub(super) struct Orders {
-    known: HashMap<Box<[u32]>, Vec<(Vec<ProfileId>, Ordered)>>,
+    known: HashMap<Box<[u32]>, Vec<Answer>>,
     weight: usize,
 }
+
+/// For these profiles.
+type Answer = (Vec<ProfileId>, Ordered);
 
 /// What policies and profiles make of an endpoint.
 #[derive(Debug, Clone, PartialEq)]
