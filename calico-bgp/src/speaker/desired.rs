@@ -143,6 +143,11 @@ impl Speaker {
         let notification = Notification::cease(reason);
         let text = notification.to_string();
         self.close_all(now, peer_id, &End::Sent(notification, text));
+        self.forget(peer_id);
+    }
+
+    /// Forgets a peer that has no connection any more, and its routes.
+    pub(super) fn forget(&mut self, peer_id: PeerId) {
         self.timers.disarm(TimerKey::Retry(peer_id));
         self.drop_routes(peer_id);
         if let Some(peer) = self.peers.remove(&peer_id) {

@@ -6,7 +6,6 @@ use calico_core::net::Cidr;
 use super::Speaker;
 use super::hindrance::hindrance;
 use crate::session::peer::Peer;
-use crate::session::timer::TimerKey;
 use crate::session::transport::is_link_local;
 use crate::time::Timestamp;
 
@@ -39,7 +38,7 @@ impl Speaker {
         true
     }
 
-    /// Takes over what ranges are; peers of those that changed or went are to be removed by the caller.
+    /// What a peer of a range is to be like now; none if the range is gone.
     pub(super) fn wanted_of(&self, range: Cidr, id: PeerId) -> Option<DesiredPeer> {
         self.dynamic.iter().find(|peers| peers.range == range).map(|peers| instance(peers, id))
     }
@@ -53,14 +52,7 @@ impl Speaker {
         if peer.range.is_none() || keeps || !peer.connections.is_empty() {
             return;
         }
-        self.timers.disarm(TimerKey::Retry(peer_id));
-        self.drop_routes(peer_id);
-        if let Some(peer) = self.peers.remove(&peer_id) {
-            self.rib.remove_peer(peer.index);
-            self.indices.give_back(peer.index);
-        }
-        self.changed.remove(&peer_id);
-        self.done_with(&peer_id);
+        self.forget(peer_id);
         self.wants_changed();
     }
 }
